@@ -1,0 +1,30 @@
+"""Lastcall stands between an AI agent and its tools, and stops the runaway calls."""
+
+from lastcall.call import Call, Outcome, Where
+from lastcall.events import Event
+from lastcall.guard import Guard, UnscopedError
+from lastcall.policy import Policy, PolicyError
+from lastcall.report import Incident
+from lastcall.stop import Gathered, Stop, Stopped
+from lastcall.stores import MemoryStore
+from lastcall.tool import ToolPolicy
+from lastcall.verdict import Ticket, Verdict
+
+__all__ = [
+    "Call",
+    "Event",
+    "Gathered",
+    "Guard",
+    "Incident",
+    "MemoryStore",
+    "Outcome",
+    "Policy",
+    "PolicyError",
+    "Stop",
+    "Stopped",
+    "Ticket",
+    "ToolPolicy",
+    "UnscopedError",
+    "Verdict",
+    "Where",
+]

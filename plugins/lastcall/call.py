@@ -1,0 +1,104 @@
+"""What is asked and what came of it: the values that travel through the guard.
+
+They are msgspec Structs, not dataclasses, because four are built for every tool call.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from lastcall.fingerprint import exact, like, loose, raw
+from lastcall.tool import PLAIN, ToolPolicy
+
+Kind = Literal["tool", "model", "attempt", "malformed"]
+"""tool: a call of a tool. model: a request to the model is about to be sent. attempt: a tool call
+whose identity was seen before (resume, node retry, approval). malformed: arguments that do not
+parse, or a tool that does not exist."""
+
+
+class Where(Struct, frozen=True):
+    """Who calls, and in which run, turn and thread. None: not known."""
+
+    run: str | None = None
+    turn: str | None = None
+    thread: str | None = None
+    agent: str | None = None
+    user: str | None = None
+    tenant: str | None = None
+    path: tuple[str, ...] = ()
+
+
+NOWHERE = Where()
+
+
+class Call(Struct, frozen=True, dict=True):
+    """One call that somebody wants to make.
+
+    *args* are the model's own arguments: a mapping, or the JSON text as the model wrote it.
+    *reply* names the model message that asked for the call, *index* its place there and *size* how
+    many calls that message holds (None: not known). *server* tells two tools of one name apart.
+    *policy*, *order*, *last_write* and *last_reply* are filled in by the guard.
+    """
+
+    tool: str
+    args: Any = None
+    where: Where = NOWHERE
+    id: str | None = None
+    kind: Kind = "tool"
+    reply: str | None = None
+    index: int = 0
+    size: int | None = None
+    server: str | None = None
+    policy: ToolPolicy = PLAIN
+    order: int = 0
+    """The how-manieth decided call of its turn this is, from 1."""
+    last_write: int = 0
+    """The order of the last call in the turn, of another fingerprint, that was not declared `reads`."""
+    last_reply: str | None = None
+    """The reply of the last call in the turn that was granted."""
+
+    @property
+    def name(self) -> str:
+        """The tool's name with its server's, where there is one: `server/tool`."""
+        return self.tool if self.server is None else f"{self.server}/{self.tool}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hex characters that are equal for equal calls (requirement A2)."""
+        return exact(self.name, self.args, self.policy.volatile)
+
+    @cached_property
+    def near(self) -> str:
+        """16 hex characters that are equal for calls that differ in form only (requirement A3)."""
+        return loose(self.name, self.args, self.policy.volatile, strict=self.policy.writes)
+
+
+class Outcome(Struct, frozen=True, dict=True):
+    """What came of a call.
+
+    ok: the tool answered. error: it failed, by exception, error flag or status. cancelled: it was
+    called off, which is no failure. paused: it waits for a person. lost: nobody knows.
+    *content* is the answer or the text of the exception; *error* the message of a failure;
+    *retry_after* in seconds.
+    """
+
+    kind: Literal["ok", "error", "cancelled", "paused", "lost"] = "ok"
+    content: Any = None
+    status: int | None = None
+    grade: Literal["final", "passing"] | None = None
+    error: str | None = None
+    retry_after: float | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """16 hex characters of the content as it is."""
+        return raw(self.content)
+
+    @cached_property
+    def like(self) -> str:
+        """The same with white space, ids, times, durations and addresses masked; costs more."""
+        return like(self.content)
+

@@ -1,0 +1,217 @@
+"""What one may implement, on one page: rules, tallies, stores, listeners, a clock, a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from lastcall.call import Call, Kind, Outcome, Where
+    from lastcall.events import Event
+    from lastcall.stop import Stop
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+Shard = tuple[str, str | None]
+"""What one worker owns and what is dropped at once: `("run", id)`, `("thread", id)`, `("user", id)`."""
+
+Key = tuple[Any, ...]
+"""A record's name: its shard, its rule, and what tells it apart there. Strings exist in stores only."""
+
+Clock = Callable[[], float]
+"""Epoch seconds."""
+
+
+class Halt(Struct, Generic[S], frozen=True):
+    """A new state together with a stop: the call was answered, or refused, and that has an end."""
+
+    state: S
+    stop: Stop
+
+
+class Rule(Protocol[S]):
+    """Frozen settings and pure functions over one small record. No clock, no I/O, no randomness.
+
+    A rule that gives back the very object it was given writes nothing.
+    """
+
+    name: ClassVar[str]
+    kinds: ClassVar[frozenset[Kind]]
+    """The kinds of call it looks at."""
+    quiet: ClassVar[bool]
+    """Whether `before` says nothing when there is no record yet."""
+    enforce: bool
+    """False: it decides, logs and reports, and refuses nothing."""
+
+    def key(self, call: Call) -> Key | None:
+        """The record this call belongs to; None when the rule has no business with it."""
+        ...
+
+    def start(self) -> S:
+        """The record before anything happened."""
+        ...
+
+    def before(self, state: S, call: Call, now: float) -> S | Stop:
+        """What the rule thinks of a call that is about to be made."""
+        ...
+
+    def refused(self, state: S, call: Call, stop: Stop, now: float) -> S | Halt[S]:
+        """Somebody refused the call: refusal counters and closed scopes move, limits do not."""
+        ...
+
+    def after(self, state: S, call: Call, outcome: Outcome, now: float) -> S | Halt[S]:
+        """What the rule learns from the answer; a 422 is known only now."""
+        ...
+
+
+class Take(Struct, frozen=True):
+    """Take *amount* from a shared counter, if it stays within *limit* (None: count only).
+
+    *window*: the seconds after which the counter starts anew, counted from the epoch (None: never).
+    """
+
+    key: Key
+    amount: int = 1
+    limit: int | None = None
+    window: float | None = None
+
+
+class Give(Struct, frozen=True):
+    """Give back *amount* of what was taken at *taken_at*; more than was taken is an error. A counter
+    whose window is over since then has nothing to be given back to."""
+
+    key: Key
+    amount: int = 1
+    window: float | None = None
+    taken_at: float = 0.0
+
+
+class Lease(Struct, frozen=True):
+    """Hold one of *limit* places until freed or until *ttl* seconds are over, whatever comes first."""
+
+    key: Key
+    holder: str
+    limit: int
+    ttl: float
+
+
+class Free(Struct, frozen=True):
+    """Free the place of *holder*; freeing an absent one does nothing."""
+
+    key: Key
+    holder: str
+
+
+Claim = Take | Lease
+Release = Give | Free
+
+
+class Tally(Protocol):
+    """A rule over counters that many workers share; the store executes them itself, so they are exact."""
+
+    name: ClassVar[str]
+    kinds: ClassVar[frozenset[Kind]]
+    enforce: bool
+
+    def takes(self, call: Call) -> tuple[Claim, ...]:
+        """What this call takes; all of a decision's claims are granted together, or none."""
+        ...
+
+    def stop(self, call: Call, claim: Claim, observed: int, now: float) -> Stop:
+        """The stop for a claim that was not granted; *observed* would have been counted."""
+        ...
+
+    def alert_at(self, call: Call, claim: Claim) -> int | None:
+        """The count whose grant is worth one alert; None: none is."""
+        ...
+
+    def budget(self, call: Call, claim: Claim) -> str:
+        """The name under which what is left of the claim's limit is shown."""
+        ...
+
+    def settle(self, call: Call, outcome: Outcome) -> tuple[Release, ...]:
+        """What goes back once the outcome is known."""
+        ...
+
+
+class Plan(Struct, Generic[T], frozen=True):
+    """What a pure step wants done. States are written at the index of their key.
+
+    When a claim is refused, nothing of *writes* happens: `otherwise(i)` says what is written instead
+    when claim *i* was the one. It depends on nothing but *i*, so a store may ask ahead.
+    """
+
+    value: T
+    writes: Sequence[tuple[int, Any]] = ()
+    claims: Sequence[Claim] = ()
+    releases: Sequence[Release] = ()
+    otherwise: Callable[[int], Sequence[tuple[int, Any]]] | None = None
+
+
+class Answer(Struct, frozen=True):
+    """What the store did: which claim it refused (None: none), and each counter after, or as it stands."""
+
+    refused: int | None
+    observed: tuple[int, ...]
+
+
+Step = Callable[[Sequence[Any]], Plan[T]]
+"""From the records (None: absent) to a plan. It may run many times for one decision: pure is not a wish."""
+
+
+class Store(Protocol):
+    """Where records live. One `update` is one transaction and one round trip."""
+
+    def update(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
+        """Read *keys*, run *step*, do what it plans, all or nothing."""
+        ...
+
+    async def aupdate(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
+        """The same without blocking the event loop."""
+        ...
+
+    def peek(self, shard: Shard, now: float) -> dict[Key, Any]:
+        """Every record of a shard, counters included, for snapshots and reports."""
+        ...
+
+    def load(self, records: dict[Key, Any], now: float) -> None:
+        """Put back what `peek` gave."""
+        ...
+
+    def drop(self, shard: Shard) -> None:
+        """Forget a shard: its run is finished."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and files."""
+        ...
+
+    async def aclose(self) -> None:
+        """The same from an event loop."""
+        ...
+
+
+class Listener(Protocol):
+    """Told of every event. What it raises is logged and breaks nothing."""
+
+    def __call__(self, event: Event, /) -> None: ...
+
+
+class Scope(Protocol):
+    """Finds out where a call is made from what a framework knows.
+
+    Found by entry point in the group `lastcall.scopes`, whose name is the framework's import name: it
+    is loaded only once that framework is.
+    """
+
+    def find(self, guard: Any) -> Where | None:
+        """Where a call made now belongs; None when it is in no run of that framework."""
+        ...
+
+    def covers(self, guard: Any, tool: str) -> bool:
+        """Whether the adapter itself already guards, with *guard*, the call of *tool* in whose body
+        this is asked; it is not counted again then."""
+        ...

@@ -1,0 +1,87 @@
+"""One structured event for every attempt, refusal, alert and fault (requirement A10)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, to_builtins
+
+from lastcall.stop import Stop
+
+log = logging.getLogger("lastcall")
+
+
+class Event(Struct, frozen=True):
+    """What happened, without arguments and without results.
+
+    attempt: a call was allowed and is over. refused: a call was not. stop: an allowed call's answer
+    was turned into a stop. shadow: a rule that does not enforce would have stopped the call. alert: a
+    threshold was crossed. fault: the guard itself failed. finished: a run is over.
+    """
+
+    kind: Literal["attempt", "refused", "stop", "shadow", "alert", "fault", "finished"]
+    time: float
+    tool: str | None = None
+    fingerprint: str | None = None
+    call_id: str | None = None
+    outcome: str | None = None
+    """The kind of the outcome: ok, error, cancelled, paused, lost."""
+    status: int | None = None
+    verdict: Literal["allowed", "refused", "stopped"] | None = None
+    reason: str | None = None
+    remaining: Mapping[str, int] = {}
+    limit: int | None = None
+    observed: int | None = None
+    message: str | None = None
+    agent: str | None = None
+    user: str | None = None
+    thread: str | None = None
+    run: str | None = None
+    turn: str | None = None
+    stop: Stop | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The event as plain data, without what is not set."""
+        plain = {name: getattr(self, name) for name in self.__struct_fields__ if name != "stop"}
+        return {
+            name: to_builtins(value) for name, value in plain.items() if value not in (None, {})
+        }
+
+
+LEVELS = {
+    "attempt": logging.DEBUG,
+    "finished": logging.DEBUG,
+    "alert": logging.WARNING,
+    "fault": logging.ERROR,
+}
+"""How loud each kind of event is; the others are information."""
+
+
+class Announcer:
+    """Sends events to the `lastcall` logger and to the listeners; what a listener raises is logged."""
+
+    def __init__(self, listeners: Iterable[Callable[[Event], None]]) -> None:
+        self._listeners = tuple(listeners)
+
+    def hears(self, kind: str) -> bool:
+        """Whether anybody would notice an event of that kind; building one costs."""
+        return bool(self._listeners) or log.isEnabledFor(LEVELS.get(kind, logging.INFO))
+
+    def __call__(self, event: Event) -> None:
+        level = LEVELS.get(event.kind, logging.INFO)
+        if log.isEnabledFor(level):
+            log.log(
+                level,
+                "%s %s %s",
+                event.kind,
+                event.tool or event.run or "",
+                event.reason or event.message or event.outcome or "",
+                extra={"lastcall": event.fields()},
+            )
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed on %r; the run goes on", event.kind)

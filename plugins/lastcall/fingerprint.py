@@ -1,0 +1,270 @@
+"""What a call and a result are known by: 16 hex characters that are equal for equal values.
+
+Canonical JSON comes in three steps that give the same bytes: orjson alone for most values; orjson
+after the plain values it writes otherwise were mended (`1.0`, NaN, decomposed letters); a walk in
+Python, without recursion, for everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from functools import lru_cache
+from hashlib import sha256
+from json import JSONDecodeError, loads
+from typing import Final
+from unicodedata import is_normalized, normalize
+
+import orjson
+from msgspec import DecodeError
+from msgspec.json import Decoder
+
+from lastcall.mask import masked
+from lastcall.walk import OPTIONS, Unparsed, fields, text, walked
+
+__all__ = ["canonical", "exact", "like", "loose", "raw"]
+
+_MAX_DEPTH: Final = 100
+_big_float: Final = re.compile(rb"e[+1-9]").search
+# msgspec, because orjson reads a whole number of more than 64 bits as a float.
+_read: Final = Decoder().decode
+
+
+class _OddError(Exception):
+    """A value that orjson cannot write as wanted."""
+
+
+def _refuse(value: object) -> object:
+    raise _OddError(type(value))
+
+
+def canonical(value: object) -> bytes:
+    """JSON that is equal for equal values, whatever they are; never raises, never skips one."""
+    try:
+        data = orjson.dumps(value, _refuse, OPTIONS)
+        if _settled(data):
+            return data
+        return orjson.dumps(_mended(value), _refuse, OPTIONS)
+    except Exception:  # noqa: BLE001 - orjson runs properties of enums, which may raise anything
+        return walked(value)
+
+
+def exact(name: str, args: object, volatile: Collection[str] = ()) -> str:
+    """The fingerprint of a call: its tool and its arguments, but for the *volatile* ones."""
+    return _hash(canonical({"args": _arguments(args, volatile), "name": name}))
+
+
+def loose(
+    name: str, args: object, volatile: Collection[str] = (), *, strict: bool = False
+) -> str:
+    """A fingerprint that forgives form: names, case, blanks, the order of lists, request ids.
+
+    *strict* (a write) forgives names alone.
+    """
+    given = _arguments(args, volatile)
+    shape = _strict_shape if strict else _loose_shape
+    if type(given) is Unparsed:
+        data = b"unparsed" + (text(given.text) if strict else _folded(given.text))
+    else:
+        data = _shaped(given, shape)
+    return _hash(data + b"\0" + canonical(name))
+
+
+def raw(content: object) -> str:
+    """The digest of a result as it is."""
+    return _hash_text(content) if isinstance(content, str) else _hash(canonical(content))
+
+
+def like(content: object) -> str:
+    """The digest of a result without what changes by itself; equals `raw` where there is nothing."""
+    if isinstance(content, str):
+        return _hash_text(masked(content))
+    return _hash(masked(canonical(content).decode()).encode())
+
+
+def _hash(data: bytes) -> str:
+    return sha256(data).hexdigest()[:16]
+
+
+def _hash_text(content: str) -> str:
+    # An opening quote alone: no canonical JSON of a structure begins with one.
+    return _hash(b'"' + str.encode(content, "utf-8", "surrogatepass"))
+
+
+def _settled(data: bytes) -> bool:
+    """Whether nothing in what orjson wrote can differ from the canonical form."""
+    return not (
+        b".0" in data
+        or b"null" in data
+        or _big_float(data)
+        or not (data.isascii() or is_normalized("NFC", data.decode()))
+    )
+
+
+def _mended(value: object) -> object:
+    """A copy that orjson writes canonically; refuses what it cannot know to be plain."""
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else normalize("NFC", value)  # type: ignore[attr-defined,arg-type]
+    if kind is int or kind is bool or value is None:
+        return value
+    if kind is dict:
+        made = {_mended(key): _mended(item) for key, item in value.items()}  # type: ignore[attr-defined]
+        # Two keys that differed in their Unicode form alone.
+        return made if len(made) == len(value) else _refuse(value)  # type: ignore[arg-type]
+    if kind is list or kind is tuple:
+        return [_mended(item) for item in value]  # type: ignore[attr-defined]
+    if kind is float and value - value == 0:  # type: ignore[operator]
+        return int(value) if value.is_integer() else value  # type: ignore[attr-defined,call-overload]
+    return _refuse(value)
+
+
+def _arguments(args: object, volatile: Collection[str]) -> object:
+    """The arguments that tell calls apart. No arguments are `{}`, however a framework says so."""
+    if isinstance(args, str):
+        args = _parsed(args)
+    if args is None:
+        return {}
+    if not volatile:
+        return args
+    named = args if type(args) is dict else fields(args)
+    if named is None:
+        return args
+    return {
+        name: value
+        for name, value in named.items()
+        if not (isinstance(name, str) and name in volatile)
+    }
+
+
+def _parsed(args: str) -> object:
+    """The value of JSON text; other text stays apart from every value."""
+    try:
+        return _read(args)
+    except (DecodeError, ValueError, RecursionError):
+        pass
+    if not args or args.isspace():
+        return None
+    try:
+        # Knows NaN and lone surrogates, which models do write.
+        return loads(args)
+    except (JSONDecodeError, ValueError, RecursionError):
+        return Unparsed(args)
+
+
+# --- near repeats ---------------------------------------------------------------------------------
+
+_Shape = Callable[[object, int], bytes]
+
+_FRESH: Final = frozenset(
+    ("requestid", "reqid", "traceid", "traceparent", "correlationid", "nonce")
+)
+_LONGEST_FRESH: Final = 24
+_KIND_OF_JSON: Final = bytes.maketrans(b"-123456789f", b"0000000000t")
+
+
+class _Tag:
+    """A value that canonical JSON had to describe; its words are not folded."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: object) -> None:
+        self.data = data
+
+
+_SCALARS: Final = frozenset((str, int, float, bool, type(None), _Tag))
+
+
+def _tagged(pairs: list[tuple[str, object]]) -> object:
+    made = dict(pairs)
+    return _Tag(made) if [name for name, _ in pairs] == ["type", "is"] else made
+
+
+def _untagged(value: object) -> object:
+    return value.data if type(value) is _Tag else _refuse(value)
+
+
+@lru_cache(maxsize=1024)
+def _is_fresh(name: str) -> bool:
+    """Whether the name says that its value is made anew for each request."""
+    plain = name.replace("_", "").replace("-", "").lower()
+    return plain in _FRESH or plain.removeprefix("x") in _FRESH
+
+
+def _shaped(args: object, shape: _Shape) -> bytes:
+    """The shape of the arguments; of their canonical JSON where they are not plain values."""
+    try:
+        return shape(args, 0)
+    except _OddError:
+        pass
+    data = canonical(args)
+    try:
+        return shape(loads(data, object_pairs_hook=_tagged), 0)
+    except (_OddError, ValueError, RecursionError):
+        return data
+
+
+def _folded(value: str) -> bytes:
+    if value.isascii():
+        value = value.lower()
+    else:
+        # Folding case can undo the normal form, hence twice.
+        value = normalize("NFKC", normalize("NFKC", value).casefold())
+    return text(" ".join(value.split()))
+
+
+def _scalar(value: object) -> bytes:
+    if type(value) is _Tag:
+        return orjson.dumps(value.data, _untagged)
+    return canonical(value)
+
+
+def _items(value: object, depth: int) -> dict[str, object] | list[object]:
+    """What is inside a plain dict or list; refuses everything else, and cycles by their depth."""
+    if depth > _MAX_DEPTH:
+        raise _OddError
+    if type(value) is dict:
+        if all(type(name) is str for name in value):
+            return value
+    elif type(value) is list:
+        return value
+    elif type(value) is tuple:
+        return list(value)
+    raise _OddError
+
+
+def _loose_shape(value: object, depth: int) -> bytes:
+    """Values alone, in a form that hides case, blanks and the order of scalars."""
+    if type(value) is str:
+        return _folded(value)
+    if type(value) in _SCALARS:
+        return _scalar(value)
+    items = _items(value, depth)
+    if type(items) is dict:
+        parts = [
+            _loose_shape(item, depth + 1)
+            for name, item in items.items()
+            if len(name) > _LONGEST_FRESH or not _is_fresh(name)
+        ]
+        return b"{" + b",".join(sorted(parts)) + b"}"
+    parts = [_loose_shape(item, depth + 1) for item in items]
+    if all(type(item) in _SCALARS for item in items):
+        parts.sort()
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _strict_shape(value: object, depth: int) -> bytes:
+    """Values alone, each exactly as it is.
+
+    Where two values of one kind could have changed places (`source`, `target`), they stay in the
+    order of their names: a transfer back is another write.
+    """
+    if type(value) in _SCALARS:
+        return _scalar(value)
+    items = _items(value, depth)
+    if type(items) is dict:
+        parts = [_strict_shape(items[name], depth + 1) for name in sorted(items)]
+        if len({part[:1].translate(_KIND_OF_JSON) for part in parts}) == len(parts):
+            parts.sort()
+        return b"{" + b",".join(parts) + b"}"
+    return b"[" + b",".join([_strict_shape(item, depth + 1) for item in items]) + b"]"

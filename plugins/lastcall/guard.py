@@ -1,0 +1,369 @@
+"""The guard: the one object that every tool call passes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
+from functools import partial
+from typing import Any, ParamSpec, Self, TypeVar, overload
+from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lastcall import status
+from lastcall.call import NOWHERE, Call, Outcome, Where
+from lastcall.contracts import Answer, Clock, Key, Store
+from lastcall.events import Event, log
+from lastcall.fold import Decided, Lineup, deciding, keys_of, observing
+from lastcall.policy import Policy
+from lastcall.report import Incident
+from lastcall.reporter import Reporter
+from lastcall.scope import Scopes
+from lastcall.snapshot import decoded, encoded
+from lastcall.stop import Stop
+from lastcall.stores.memory import MemoryStore
+from lastcall.tool import PLAIN, ToolPolicy
+from lastcall.verdict import Ticket, Verdict
+from lastcall.words import words
+from lastcall.wrapping import Calling, wrapped
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ALONE = "alone-"
+"""The start of the id of a run that a call outside any run is given."""
+
+KNOWN_TOOLS = 4096
+"""Tools of which the guard keeps what it worked out; servers that make new ones every turn exist."""
+
+
+class UnscopedError(LookupError):
+    """A call outside any run, under `Policy(on_unscoped="error")`."""
+
+
+class Known(Struct, frozen=True):
+    """What was worked out for one tool. *declared* is kept so that its identity stays taken."""
+
+    declared: ToolPolicy
+    policy: ToolPolicy
+    lineups: dict[str, Lineup]
+
+
+class Guard:
+    """Decides about tool calls and learns from their outcomes. One object serves any number of agents,
+    runs, threads and event loops at once; copies of it are the same guard.
+
+    *store* keeps the counts (default: memory of this process). *clock* gives epoch seconds.
+    *listeners* are told of every event. *scope* finds out where a call is made, before the frameworks
+    are asked. *words* makes the text that the model reads of a stop.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        store: Store | None = None,
+        clock: Clock = time.time,
+        listeners: Iterable[Callable[[Event], None]] = (),
+        scope: Callable[[], Where | None] | None = None,
+        words: Callable[[Stop], str] = words,
+    ) -> None:
+        self.policy = Policy() if policy is None else policy
+        self.store: Store = MemoryStore() if store is None else store
+        self.clock = clock
+        self._reporter = Reporter(clock, listeners, words)
+        self._scopes = Scopes(self, scope)
+        self._known: dict[tuple[str, int], Known] = {}
+        self._inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar(
+            "lastcall_inside", default=()
+        )
+        self._warned = False
+        self._scopes.prepare()
+
+    # Deciding and observing; the twins differ in `await` alone.
+
+    def decide(self, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
+        """Whether *call* may be made. *declared* is what its maker said of the tool.
+
+        A verdict with a ticket must be settled by `observe`, once, whatever happens to the call. Raises
+        UnscopedError for a call outside any run under `on_unscoped="error"`, and nothing else.
+        """
+        try:
+            call, rules, keys, lineup = self._asked(call, declared)
+            now = self.clock()
+            decided, answer = self.store.update(keys, partial(deciding, call, lineup, rules, now), now)
+            return self._decided(decided, answer, keys, rules, lineup)
+        except UnscopedError:
+            raise
+        except Exception as fault:
+            return self._faulted(call, fault)
+
+    async def adecide(self, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
+        """`decide` for an event loop."""
+        try:
+            call, rules, keys, lineup = self._asked(call, declared)
+            now = self.clock()
+            decided, answer = await self.store.aupdate(
+                keys, partial(deciding, call, lineup, rules, now), now
+            )
+            return self._decided(decided, answer, keys, rules, lineup)
+        except UnscopedError:
+            raise
+        except Exception as fault:
+            return self._faulted(call, fault)
+
+    def observe(self, ticket: Ticket, outcome: Outcome) -> Verdict:
+        """Settle *ticket* by *outcome*; the verdict carries a stop when the answer is one. A second
+        time it does nothing. Raises nothing."""
+        if ticket.settled:
+            return Verdict(ticket.call)
+        ticket.settled = True
+        try:
+            now = self.clock()
+            step = partial(observing, ticket, outcome, self.policy.enforce, now)
+            decided, _ = self.store.update(ticket.keys, step, now)
+            return self._observed(ticket, outcome, decided)
+        except Exception as fault:
+            return self._unobserved(ticket, fault)
+
+    async def aobserve(self, ticket: Ticket, outcome: Outcome) -> Verdict:
+        """`observe` for an event loop."""
+        if ticket.settled:
+            return Verdict(ticket.call)
+        ticket.settled = True
+        try:
+            now = self.clock()
+            step = partial(observing, ticket, outcome, self.policy.enforce, now)
+            decided, _ = await self.store.aupdate(ticket.keys, step, now)
+            return self._observed(ticket, outcome, decided)
+        except Exception as fault:
+            return self._unobserved(ticket, fault)
+
+    def returned(
+        self,
+        ticket: Ticket,
+        value: object,
+        *,
+        failed: bool | None = None,
+        status_code: int | None = None,
+    ) -> Outcome:
+        """The outcome of a call that returned *value*, read by the policy of its tool. *failed* and
+        *status_code* are what is known beside the value."""
+        return status.returned(
+            value,
+            ticket.call.policy,
+            failed=failed,
+            status=status_code,
+            terminal=self.policy.terminal_statuses,
+            statuses=self.policy.statuses,
+        )
+
+    def raised(self, ticket: Ticket, error: BaseException) -> Outcome:
+        """The outcome of a call that raised *error*."""
+        return status.raised(
+            error,
+            ticket.call.policy,
+            terminal=self.policy.terminal_statuses,
+            statuses=self.policy.statuses,
+        )
+
+    # For people.
+
+    def calling(self, tool: str, args: Any = None, **call: Any) -> Calling:
+        """Guard one call of a hand-made loop, with `with` or `async with`:
+
+        `with guard.calling("search", {"q": "x"}) as call: call.result(search(q="x"))`
+
+        Raises Stopped before the body when the call is refused, and after it when its answer is a stop.
+        *call* takes the fields of `Call`: `id`, `reply`, `size`, `where`, `server`.
+        """
+        return Calling(self, Call(tool, args, **call))
+
+    acalling = calling
+    """The same under the name that an `async with` would look for."""
+
+    @overload
+    def wrap(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
+    @overload
+    def wrap(self, /, **tool: Any) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def wrap(self, fn: Callable[..., Any] | None = None, /, **tool: Any) -> Any:
+        """Guard a function: `@guard.wrap` or `@guard.wrap(reads=True, volatile=["since"])`.
+
+        Takes `def`, `async def` and callable objects; name, signature, docstring and annotations stay.
+        *tool* are the fields of `ToolPolicy`, and `name` for the tool's own. A refused call raises
+        Stopped before the body, a final answer after it. Raises TypeError for generators.
+        """
+        self._scopes.prepare()
+        if fn is None:
+            return partial(wrapped, self, **tool)
+        return wrapped(self, fn, **tool)
+
+    def within(self, **where: Any) -> AbstractContextManager[Where]:
+        """Say who calls: `with guard.within(run=..., turn=..., user=..., agent=..., thread=...)`. What is
+        not said comes from the framework inside, or the block itself is the run. Leaving the outermost
+        scope of a run finishes it and drops its records."""
+        return self._scopes.within(**where)
+
+    def here(self) -> Where | None:
+        """Where a call made now would belong; None outside any run."""
+        return self._scopes.of(NOWHERE)
+
+    def report(self, run: str) -> Incident | None:
+        """The incident of *run*: stops, attempts, results and totals. Kept for the newest 64 finished
+        runs; None when nothing is known."""
+        return self._reporter.incident(run)
+
+    def finish(self, run: str) -> None:
+        """Forget the counts of *run*; its report stays."""
+        self.store.drop(("run", run))
+        self._reporter.finished(run)
+
+    def snapshot(self, run: str) -> bytes:
+        """The counts of *run* as bytes, to go on with in another process."""
+        return encoded(self.store.peek(("run", run), self.clock()))
+
+    def restore(self, snapshot: bytes) -> None:
+        """Put back what `snapshot` gave. Raises ValueError for anything else."""
+        self.store.load(decoded(snapshot, self.policy.rules), self.clock())
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+    async def aclose(self) -> None:
+        """Close the store from an event loop."""
+        await self.store.aclose()
+
+    # For adapters: one call may pass several of their seams, and counts once.
+
+    def inside(self, tool: str, seam: str) -> bool:
+        """Whether the call of *tool* in whose body this is asked was guarded at another seam."""
+        return any(name == tool and at != seam for name, at in self._inside.get()) or (
+            seam in ("wrap", "calling") and self._scopes.covers(tool)
+        )
+
+    def enter(self, tool: str, seam: str) -> Token[tuple[tuple[str, str], ...]]:
+        """Mark the body of a guarded call of *tool*, in this context, until `leave`."""
+        return self._inside.set((*self._inside.get(), (tool, seam)))
+
+    def leave(self, token: Token[tuple[tuple[str, str], ...]]) -> None:
+        """Take back the mark."""
+        self._inside.reset(token)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Frameworks copy tools and middleware; a copy with counters of its own would be no guard.
+        return self
+
+    # How.
+
+    def _asked(
+        self, call: Call, declared: ToolPolicy
+    ) -> tuple[Call, tuple[Any, ...], tuple[Key, ...], Lineup]:
+        known = self._tool(call.name, declared)
+        where = self._scopes.of(call.where) or self._alone(call)
+        call = replace(call, where=where, policy=known.policy)
+        lineup = known.lineups.get(call.kind)
+        if lineup is None:
+            lineup = known.lineups[call.kind] = self._lineup(call)
+        keys, rules = keys_of(call, lineup)
+        return call, rules, keys, lineup
+
+    def _tool(self, name: str, declared: ToolPolicy) -> Known:
+        at = (name, id(declared))
+        known = self._known.get(at)
+        if known is None:
+            if len(self._known) >= KNOWN_TOOLS:
+                self._known.clear()
+            known = self._known[at] = Known(declared, self.policy.tool(name, declared), {})
+        return known
+
+    def _lineup(self, call: Call) -> Lineup:
+        rules = [rule for rule in self.policy.lineup(call.policy) if call.kind in rule.kinds]
+        return Lineup(
+            tuple(rule for rule in rules if hasattr(rule, "key")),
+            tuple(rule for rule in rules if hasattr(rule, "takes")),
+            self.policy.enforce,
+        )
+
+    def _alone(self, call: Call) -> Where:
+        cure = (
+            f"{call.tool!r} was called outside any run, so nothing adds up; open one with"
+            " `with guard.within(run=...)`"
+        )
+        if self.policy.on_unscoped == "error":
+            raise UnscopedError(cure)
+        if not self._warned:
+            self._warned = True
+            log.warning("%s. Until then each such call is a run of its own", cure)
+        run = ALONE + uuid4().hex
+        return replace(call.where, run=run, turn=run)
+
+    def _decided(
+        self,
+        decided: Decided,
+        answer: Answer,
+        keys: tuple[Key, ...],
+        rules: tuple[Any, ...],
+        lineup: Lineup,
+    ) -> Verdict:
+        call = decided.call
+        if decided.stops:
+            return self._left(self._reporter.refused(call, decided.stops, decided.shadow))
+        shadow = decided.shadow
+        remaining: dict[str, int] = {}
+        refused = answer.refused
+        for index, claim in enumerate(decided.claims):
+            tally, limit, observed = (
+                decided.owners[index],
+                decided.limits[index],
+                answer.observed[index],
+            )
+            if limit is not None:
+                remaining[tally.budget(call, claim)] = max(limit - observed, 0)
+                if refused is None and observed > limit:
+                    over = tally.stop(call, replace(claim, limit=limit), observed, self.clock())
+                    shadow = (*shadow, over)
+            if refused is None and observed == tally.alert_at(call, claim):
+                self._reporter.alert(call, tally.budget(call, claim), limit, observed)
+        if refused is not None:
+            stop = decided.owners[refused].stop(
+                call, decided.claims[refused], answer.observed[refused] + 1, self.clock()
+            )
+            return self._left(self._reporter.refused(call, (stop,), shadow, remaining))
+        self._reporter.shadowed(call, shadow)
+        return Verdict(
+            call, Ticket(call, keys, rules, lineup.tallies, remaining), shadow=shadow
+        )
+
+    def _observed(self, ticket: Ticket, outcome: Outcome, decided: Decided) -> Verdict:
+        return self._left(
+            self._reporter.observed(ticket, outcome, decided.stops, decided.shadow)
+        )
+
+    def _left(self, verdict: Verdict) -> Verdict:
+        """A call outside any run is over: so is its run."""
+        run = verdict.call.where.run
+        if run is not None and run.startswith(ALONE):
+            self.finish(run)
+        return verdict
+
+    def _faulted(self, call: Call, fault: Exception) -> Verdict:
+        """The guard itself failed: the policy says what that means, and it is seen."""
+        self._reporter.fault(call, fault)
+        if self.policy.on_fault == "open" or not self.policy.enforce:
+            return Verdict(call, Ticket(call, settled=True))
+        return self._reporter.refused(
+            call, (Stop.of(call, "fault", "call", self.clock(), rule="guard"),)
+        )
+
+    def _unobserved(self, ticket: Ticket, fault: Exception) -> Verdict:
+        self._reporter.fault(ticket.call, fault)
+        return Verdict(ticket.call)
+
+

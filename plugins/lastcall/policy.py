@@ -1,0 +1,367 @@
+"""What the guard allows: the rules in their order, the tools, and what happens in doubt."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, field_validator
+
+from lastcall.rules import (
+    Ceiling,
+    Cycle,
+    Failing,
+    Malformed,
+    Near,
+    Refusals,
+    Repeat,
+    Same,
+    Stale,
+    Streak,
+    Terminal,
+)
+from lastcall.tool import PLAIN, Grade, Limit, LimitOrOff, Status, ToolPolicy
+
+# The order of checks is this order: what is over, then this call's own past, then its tool's, then
+# rows of calls, and the ceiling last, since it takes something.
+DEFAULT: tuple[Any, ...] = (
+    Refusals(),
+    Malformed(),
+    Terminal(),
+    Repeat(),
+    Failing(),
+    Streak(),
+    Same(),
+    Near(),
+    Cycle(),
+    Stale(),
+    Ceiling(),
+)
+
+REPEATS = frozenset({"repeat", "same", "near", "cycle", "stale", "failing"})
+"""Rules about repeats; none of them looks at a tool marked `exempt`."""
+
+SUPERSEDED = frozenset({"same", "failing", "stale"})
+"""Rules that stand aside where `max_repeats` says how often an equal call may run."""
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be: the message names the key, what is wrong, and the nearest valid one."""
+
+
+class Policy(BaseModel):
+    """What is allowed in one turn. The short form, `Policy(max_calls=8, max_repeats=2)`, adjusts the
+    default rules; the long form, `Policy(rules=[...])`, replaces them and sets their order.
+
+    Raises PolicyError for a key or a value that cannot be.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    rules: tuple[Any, ...] = DEFAULT
+    """The rules, in the order in which they are asked."""
+    tools: Mapping[str, ToolPolicy] = Field(default_factory=dict)
+    """What is known of tools, by exact name or by pattern (`search_*`); the first match counts."""
+    enforce: StrictBool = True
+    """False: shadow mode. Everything is decided, logged and reported, and nothing is refused."""
+    terminal_statuses: tuple[Status, ...] = ()
+    """Statuses that are final besides those of the table (requirement A4)."""
+    statuses: Mapping[Status, Grade] = Field(default_factory=dict)
+    """What a status means here; wins over `terminal_statuses`."""
+    on_fault: Literal["closed", "open"] = "closed"
+    """What happens to a call that the guard cannot judge because of a fault of its own."""
+    on_unscoped: Literal["warn", "error"] = "warn"
+    """What happens to a call outside any run: a run of its own and one warning, or an error."""
+
+    def __init__(
+        self,
+        *,
+        max_calls: int | None = None,
+        max_repeats: int | None = None,
+        max_refusals: int | None = None,
+        rules: Iterable[Any] | None = None,
+        tools: Mapping[str, ToolPolicy | Mapping[str, Any]] | None = None,
+        **settings: Any,
+    ) -> None:
+        short = {
+            "ceiling": ("calls", "max_calls", max_calls),
+            "repeat": ("max_repeats", "max_repeats", max_repeats),
+            "refusals": ("max_refusals", "max_refusals", max_refusals),
+        }
+        lineup = DEFAULT if rules is None else tuple(rules)
+        try:
+            super().__init__(
+                rules=adjusted(lineup, short), tools=dict(tools or {}), **settings
+            )
+        except ValidationError as error:
+            raise PolicyError(explained(error, type(self), "policy")) from None
+
+    @field_validator("rules")
+    @classmethod
+    def _rules(cls, rules: tuple[Any, ...]) -> tuple[Any, ...]:
+        names = [getattr(rule, "name", None) for rule in rules]
+        for rule, name in zip(rules, names, strict=True):
+            if not name or not (hasattr(rule, "key") or hasattr(rule, "takes")):
+                raise ValueError(f"{rule!r} is no rule: it has no name, or neither key nor takes")
+            if names.count(name) > 1:
+                raise ValueError(f"two rules named {name!r}; their records would mix")
+        return rules
+
+    def tool(self, name: str, declared: ToolPolicy = PLAIN) -> ToolPolicy:
+        """What is known of the tool *name*: the policy's entry laid over what was *declared* with it."""
+        entry = self.tools.get(name)
+        if entry is None:
+            entry = next(
+                (tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)), None
+            )
+        return declared if entry is None else declared.under(entry)
+
+    def lineup(self, tool: ToolPolicy) -> tuple[Any, ...]:
+        """The rules that look at calls of *tool*, in order."""
+        repeat = next((rule for rule in self.rules if rule.name == "repeat"), None)
+        limit = tool.max_repeats
+        if limit is None and repeat is not None:
+            limit = getattr(repeat, "max_repeats", None)
+        aside = REPEATS if tool.exempt else SUPERSEDED if limit is not None else frozenset()
+        return tuple(rule for rule in self.rules if rule.name not in aside)
+
+    def replaced(self, *rules: Any, **settings: Any) -> Self:
+        """This policy with *rules* in the places of their namesakes, or at the end, and *settings*."""
+        lineup = list(self.rules)
+        for rule in rules:
+            at = next((i for i, old in enumerate(lineup) if old.name == rule.name), None)
+            if at is None:
+                lineup.append(rule)
+            else:
+                lineup[at] = rule
+        kept = {name: getattr(self, name) for name in type(self).model_fields if name != "rules"}
+        return type(self)(rules=lineup, **{**kept, **settings})
+
+    @classmethod
+    def strict(cls, **settings: Any) -> Self:
+        """The on-call preset: 8 calls, 2 repeats, the first final status ends the turn."""
+        base = cls(max_calls=8, max_repeats=2, max_refusals=1)
+        return base.replaced(
+            Terminal(closes="turn"), Near(in_a_row=2), Cycle(rounds=2)
+        ).replaced(**settings)
+
+    @classmethod
+    def dialogue(cls, **settings: Any) -> Self:
+        """For agents that talk with people and call APIs: 25 calls a turn."""
+        return cls(max_calls=25).replaced(**settings)
+
+    @classmethod
+    def coding(cls, **settings: Any) -> Self:
+        """For coding agents: 200 calls a turn, and the usual shells marked as such."""
+        return cls(tools=SHELLS).replaced(**settings)
+
+    @classmethod
+    def permissive(cls, **settings: Any) -> Self:
+        """No rule but the count of calls: identity, events and reports go on, nothing is refused."""
+        return cls(rules=(Ceiling(calls=None),), on_fault="open").replaced(**settings)
+
+    @classmethod
+    def from_toml(cls, source: str | Path) -> Self:
+        """The policy written in a TOML file (a Path) or in TOML text (a str).
+
+        `preset` names where to begin (default `default`); a table `[rules.NAME]` adjusts or adds a
+        rule, `NAME = false` in `[rules]` takes it away, `[tools."PATTERN"]` describes tools. Raises
+        PolicyError, and OSError when the file cannot be read.
+        """
+        where = str(source) if isinstance(source, Path) else "policy"
+        text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+        try:
+            table = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise PolicyError(f"{where}: not TOML: {error}") from None
+        return cls.from_table(table, where)
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str = "policy") -> Self:
+        """The same from a parsed table; *where* names it in error messages."""
+        rest = dict(table)
+        preset = rest.pop("preset", "default")
+        named = rest.pop("rules", {})
+        if not isinstance(named, Mapping):
+            raise PolicyError(f"{where}: rules must be a table of tables, like [rules.cycle]")
+        base = cls.preset(preset, where)
+        lineup = list(base.rules)
+        for name, settings in named.items():
+            at = next((i for i, rule in enumerate(lineup) if rule.name == name), None)
+            if settings is False:
+                if at is not None:
+                    del lineup[at]
+                else:
+                    kind(name, where)
+                continue
+            if not isinstance(settings, Mapping):
+                raise PolicyError(f"{where}: rules.{name} must be a table, or false to leave it out")
+            rule = built(name, settings, lineup[at] if at is not None else None, where)
+            if at is None:
+                lineup.append(rule)
+            else:
+                lineup[at] = rule
+        kept = {
+            name: getattr(base, name)
+            for name in cls.model_fields
+            if name not in ("rules", *rest)
+        }
+        allowed = {*cls.model_fields, "max_calls", "max_repeats", "max_refusals", "preset"}
+        for key in rest:
+            if key not in allowed:
+                raise PolicyError(f"{where}: no key {key!r}{nearest(key, allowed)}")
+        numbered = {
+            name: {int(status): grade for status, grade in value.items()}
+            if isinstance(value, Mapping) and all(str(key).isdecimal() for key in value)
+            else value
+            for name, value in rest.items()
+            if name == "statuses"
+        }
+        try:
+            return cls(rules=lineup, **{**kept, **rest, **numbered})
+        except PolicyError as error:
+            raise PolicyError(f"{where}: {error}") from None
+
+    @classmethod
+    def preset(cls, name: str, where: str = "policy") -> Self:
+        """The preset *name*: default, strict, dialogue, coding, permissive or empty."""
+        presets = {
+            "default": cls,
+            "strict": cls.strict,
+            "dialogue": cls.dialogue,
+            "coding": cls.coding,
+            "permissive": cls.permissive,
+            "empty": lambda: cls(rules=()),
+        }
+        if name not in presets:
+            raise PolicyError(f"{where}: no preset {name!r}{nearest(str(name), presets)}")
+        return presets[name]()
+
+    def to_toml(self) -> str:
+        """This policy as TOML that `from_toml` reads back as an equal one."""
+        lines = ['preset = "empty"']
+        settings = {
+            name: getattr(self, name)
+            for name in ("enforce", "on_fault", "on_unscoped", "terminal_statuses")
+        }
+        lines += [f"{name} = {literal(value)}" for name, value in settings.items()]
+        if self.statuses:
+            lines += ["", "[statuses]"]
+            lines += [f"{status} = {literal(grade)}" for status, grade in self.statuses.items()]
+        for rule in self.rules:
+            lines += ["", f"[rules.{rule.name}]"]
+            lines += table(rule.model_dump(), literal)
+        for name, tool in self.tools.items():
+            lines += ["", f"[tools.{literal(name)}]"]
+            lines += table(tool.model_dump(include=tool.model_fields_set), literal)
+        return "\n".join(lines) + "\n"
+
+
+SHELLS = {
+    name: ToolPolicy(shell=True)
+    for name in (
+        "bash", "shell", "sh", "terminal", "run", "exec", "execute", "execute_bash",
+        "execute_command", "run_command", "run_shell_command", "python", "ipython", "execute_python",
+        "run_ipython", "execute_ipython_cell", "run_python", "run_tests", "local_shell",
+        "str_replace_editor",
+    )
+}  # fmt: skip
+
+
+def adjusted(rules: tuple[Any, ...], short: Mapping[str, tuple[str, str, Any]]) -> tuple[Any, ...]:
+    """*rules* with the settings of the short form, which name a rule each."""
+    given = {name: (field, key, value) for name, (field, key, value) in short.items() if value is not None}
+    missing = [given[name][1] for name in given if name not in {rule.name for rule in rules}]
+    if missing:
+        raise PolicyError(f"{missing[0]} needs its rule among rules=[...], which leaves it out")
+    return tuple(
+        changed(rule, given[rule.name]) if rule.name in given else rule for rule in rules
+    )
+
+
+def changed(rule: Any, setting: tuple[str, str, Any]) -> Any:
+    """*rule* with one field set anew and checked."""
+    field, key, value = setting
+    try:
+        return type(rule)(**{**rule.model_dump(), field: value})
+    except ValidationError as error:
+        raise PolicyError(f"{key}: {error.errors()[0]['msg']}, not {value!r}") from None
+
+
+@cache
+def installed() -> dict[str, Any]:
+    """The rules that are installed, by name; ours register like anyone else's."""
+    return {point.name: point for point in entry_points(group="lastcall.rules")}
+
+
+def kind(name: str, where: str) -> type[Any]:
+    """The class of the rule *name*."""
+    point = installed().get(name)
+    if point is None:
+        known = ", ".join(sorted(installed()))
+        raise PolicyError(
+            f"{where}: no rule named {name!r}{nearest(name, installed())}; installed: {known}"
+        )
+    found: type[Any] = point.load()
+    return found
+
+
+def built(name: str, settings: Mapping[str, Any], base: Any, where: str) -> Any:
+    """The rule *name* with *settings*, over those of *base* when there is one."""
+    of = kind(name, where) if base is None else type(base)
+    start = {} if base is None else base.model_dump()
+    try:
+        return of(**{**start, **settings})
+    except ValidationError as error:
+        raise PolicyError(explained(error, of, f"{where}: rules.{name}")) from None
+
+
+def explained(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    """A validation error as one line that names the key and the nearest valid one."""
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        fields = fields_at(model, first["loc"])
+        return f"{where}: no key {path!r}{nearest(str(first['loc'][-1]), fields)}"
+    return f"{where}: {path}: {first['msg']}, not {first['input']!r}"
+
+
+def fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Iterable[str]:
+    """The keys that would be valid where *loc* ends."""
+    if len(loc) > 1 and loc[0] == "tools":
+        return ToolPolicy.model_fields
+    extra = ("max_calls", "max_repeats", "max_refusals") if model is Policy else ()
+    return (*model.model_fields, *extra)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint at the key that was probably meant."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def table(fields: Mapping[str, Any], show: Any) -> list[str]:
+    """The lines of a TOML table; what is None is left out."""
+    return [f"{name} = {show(value)}" for name, value in fields.items() if value is not None]
+
+
+def literal(value: Any) -> str:
+    """A TOML literal."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        pairs = (f"{literal(str(key))} = {literal(item)}" for key, item in value.items())
+        return "{ " + ", ".join(pairs) + " }" if value else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(literal(item) for item in value) + "]"
+    if isinstance(value, str):
+        import orjson
+
+        return orjson.dumps(value).decode()
+    return str(value)

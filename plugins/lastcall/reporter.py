@@ -1,0 +1,152 @@
+"""Makes known what was decided: a full stop for the caller, notes for the report, events for listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from lastcall.call import Call, Outcome
+from lastcall.contracts import Clock
+from lastcall.events import Announcer, Event, log
+from lastcall.report import Incident, Ledger
+from lastcall.stop import Stop
+from lastcall.verdict import Ticket, Verdict
+from lastcall.words import answered, words
+
+NOTHING: Mapping[str, int] = {}
+
+
+class Reporter:
+    """The one place where the guard speaks. Nothing it does can refuse or allow a call."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        listeners: Iterable[Callable[[Event], None]],
+        text: Callable[[Stop], str],
+    ) -> None:
+        self._clock = clock
+        self._announce = Announcer(listeners)
+        self._text = text
+        self._ledger = Ledger()
+
+    def refused(
+        self,
+        call: Call,
+        stops: Sequence[Stop],
+        shadow: tuple[Stop, ...] = (),
+        remaining: Mapping[str, int] = NOTHING,
+    ) -> Verdict:
+        """*call* was refused by the first of *stops*, which led to the others."""
+        full = tuple(self.full(stop, remaining) for stop in stops)
+        for stop in full:
+            self._ledger.notes(call).stopped(stop)
+            self._stop("refused", call, stop)
+        self.shadowed(call, shadow)
+        return Verdict(call, None, full[0], full[1:], shadow)
+
+    def observed(
+        self,
+        ticket: Ticket,
+        outcome: Outcome,
+        stops: Sequence[Stop] = (),
+        shadow: tuple[Stop, ...] = (),
+    ) -> Verdict:
+        """The call of *ticket* came to *outcome*, and that led to *stops*."""
+        call = ticket.call
+        notes = self._ledger.notes(call)
+        if call.kind != "model":
+            notes.executed(call, outcome)
+            if self._announce.hears("attempt"):
+                self._say(
+                    "attempt",
+                    call,
+                    outcome=outcome.kind,
+                    status=outcome.status,
+                    verdict="stopped" if stops else "allowed",
+                    remaining=ticket.remaining,
+                )
+        full = tuple(self.full(stop, ticket.remaining) for stop in stops)
+        for stop in full:
+            notes.stopped(stop)
+            self._stop("stop", call, stop)
+        self.shadowed(call, shadow)
+        return Verdict(call, None, full[0] if full else None, full[1:], shadow)
+
+    def shadowed(self, call: Call, stops: Sequence[Stop]) -> None:
+        """Rules that do not enforce would have made *stops*."""
+        for stop in stops:
+            self._ledger.notes(call).shadow.append(stop)
+            self._stop("shadow", call, stop)
+
+    def alert(self, call: Call, budget: str, limit: int | None, observed: int) -> None:
+        """A threshold was reached."""
+        message = f"{budget}: {observed} of {'any number' if limit is None else limit}"
+        self._ledger.notes(call).alerts.append(message)
+        self._say("alert", call, message=message, limit=limit, observed=observed)
+
+    def fault(self, call: Call, fault: Exception) -> None:
+        """The guard itself failed on *call*."""
+        log.error("the guard failed on %r", call.name, exc_info=fault)
+        message = f"{type(fault).__name__}: {fault}"
+        self._ledger.notes(call).faults.append(message)
+        self._say("fault", call, message=message)
+
+    def finished(self, run: str) -> None:
+        """*run* is over."""
+        self._ledger.finish(run)
+        if self._announce.hears("finished"):
+            self._announce(Event("finished", self._clock(), run=run))
+
+    def incident(self, run: str) -> Incident | None:
+        """What is known of *run*."""
+        return self._ledger.incident(run)
+
+    def full(self, stop: Stop, remaining: Mapping[str, int] = NOTHING) -> Stop:
+        """*stop* with what no rule knows: budgets, results so far, and the text."""
+        stop = stop.model_copy(
+            update={
+                "remaining": dict(remaining),
+                "gathered": self._ledger.gathered(stop.run),
+                "detail": answered(stop.detail),
+            }
+        )
+        try:
+            text = self._text(stop)
+        except Exception:
+            log.exception("the text function failed; the usual text is used")
+            text = ""
+        # An empty result is refused by some providers, so a stop is never without words.
+        return stop.model_copy(update={"text": text or words(stop)})
+
+    def _stop(self, kind: Literal["refused", "stop", "shadow"], call: Call, stop: Stop) -> None:
+        if self._announce.hears(kind):
+            self._say(
+                kind,
+                call,
+                status=stop.status,
+                verdict={"refused": "refused", "stop": "stopped"}.get(kind, "allowed"),
+                reason=stop.reason,
+                remaining=stop.remaining,
+                limit=stop.limit,
+                observed=stop.observed,
+                stop=stop,
+            )
+
+    def _say(self, kind: Any, call: Call, **fields: Any) -> None:
+        where = call.where
+        self._announce(
+            Event(
+                kind,
+                self._clock(),
+                tool=call.name,
+                fingerprint=call.fingerprint,
+                call_id=call.id,
+                agent=where.agent,
+                user=where.user,
+                thread=where.thread,
+                run=where.run,
+                turn=where.turn,
+                **fields,
+            )
+        )

@@ -1,0 +1,29 @@
+"""The rules, one a file. Each is frozen settings and pure functions over one small record."""
+
+from lastcall.rules.ceiling import Ceiling
+from lastcall.rules.cycle import Cycle
+from lastcall.rules.failing import Failing
+from lastcall.rules.malformed import Malformed
+from lastcall.rules.near import Near
+from lastcall.rules.refusals import Refusals
+from lastcall.rules.repeat import Repeat
+from lastcall.rules.same import Same
+from lastcall.rules.settings import Settings
+from lastcall.rules.stale import Stale
+from lastcall.rules.streak import Streak
+from lastcall.rules.terminal import Terminal
+
+__all__ = [
+    "Ceiling",
+    "Cycle",
+    "Failing",
+    "Malformed",
+    "Near",
+    "Refusals",
+    "Repeat",
+    "Same",
+    "Settings",
+    "Stale",
+    "Streak",
+    "Terminal",
+]

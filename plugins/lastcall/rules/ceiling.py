@@ -1,0 +1,51 @@
+"""At most so many executed tool calls in a turn, in all and per tool (requirement A1)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from lastcall.call import Call, Kind, Outcome
+from lastcall.contracts import Claim, Release, Take
+from lastcall.rules.settings import TOOLS, Settings, in_turn
+from lastcall.stop import Stop
+from lastcall.tool import Limit
+
+
+class Ceiling(Settings, frozen=True):
+    """Refuse the call after *calls* executions in one turn; a failed execution counts too."""
+
+    name: ClassVar[Literal["ceiling"]] = "ceiling"
+    kinds: ClassVar[frozenset[Kind]] = TOOLS
+
+    calls: Limit | None = 200
+    """Executions in one turn, of all tools together; None: no limit, but counted."""
+    alert: Limit | None = None
+    """One alert is sent when this many were executed."""
+
+    def takes(self, call: Call) -> tuple[Claim, ...]:
+        turn = Take(in_turn(call, self.name), 1, self.calls)
+        tool = call.policy
+        if tool.max_calls is None and tool.alert_calls is None:
+            return (turn,)
+        # The narrower one first: it is the better advice when both are used up.
+        return (Take(in_turn(call, self.name, call.name), 1, tool.max_calls), turn)
+
+    def stop(self, call: Call, claim: Claim, observed: int, now: float) -> Stop:
+        scope: Literal["turn", "tool"] = "turn" if of_turn(claim) else "tool"
+        return Stop.of(
+            call, "ceiling", scope, now, rule=self.name, limit=claim.limit, observed=observed
+        )
+
+    def alert_at(self, call: Call, claim: Claim) -> int | None:
+        return self.alert if of_turn(claim) else call.policy.alert_calls
+
+    def budget(self, call: Call, claim: Claim) -> str:
+        return "calls" if of_turn(claim) else f"calls:{call.name}"
+
+    def settle(self, call: Call, outcome: Outcome) -> tuple[Release, ...]:
+        return ()
+
+
+def of_turn(claim: Claim) -> bool:
+    """Whether the claim is on the counter of the whole turn, not on a tool's."""
+    return len(claim.key) == 3

@@ -1,0 +1,92 @@
+"""A model that ignores refusals is not left to it (requirement A9)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lastcall.call import Call, Kind, Outcome
+from lastcall.contracts import Halt, Key
+from lastcall.rules.settings import Settings, in_turn
+from lastcall.stop import Stop
+from lastcall.tool import Limit
+
+BRIEF = frozenset({"concurrency", "ramp"})
+"""Refusals that are worth repeating, so a model that does so ignores nothing."""
+
+
+class Rounds(Struct, frozen=True):
+    """Refusal rounds in a row, and how the reply at hand stands. Nothing is written while nothing is
+    refused."""
+
+    rounds: int = 0
+    reply: str | None = None
+    refused: int = 0
+    executed: bool = False
+
+    def closed(self) -> Rounds:
+        """With the reply at hand counted: a mixed one neither adds nor resets."""
+        if self.refused and not self.executed:
+            return Rounds(self.rounds + 1)
+        return Rounds(0 if self.executed and not self.refused else self.rounds)
+
+
+class Refusals(Settings, frozen=True):
+    """End the run after *max_refusals* replies in a row of which at least one call was refused and none
+    was executed. A call of which the reply is not known is a reply of its own."""
+
+    name: ClassVar[Literal["refusals"]] = "refusals"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({"tool", "attempt", "model"})
+    quiet: ClassVar[bool] = True
+
+    max_refusals: Limit = 2
+
+    def key(self, call: Call) -> Key | None:
+        return in_turn(call, self.name, call.where.agent)
+
+    def start(self) -> Rounds:
+        return Rounds()
+
+    def before(self, state: Rounds, call: Call, now: float) -> Rounds | Stop:
+        at = self.at(state, call)
+        if at.rounds >= self.max_refusals:
+            return self.stop(call, at.rounds, now)
+        if call.kind == "model" or not (at.rounds or at.refused):
+            return at
+        return replace(at, executed=True)
+
+    def refused(self, state: Rounds, call: Call, stop: Stop, now: float) -> Rounds | Halt[Rounds]:
+        if call.kind == "model" or stop.reason in BRIEF or stop.reason == self.name:
+            return state
+        at = self.at(state, call)
+        executed = at.executed or (call.reply is not None and call.reply == call.last_reply)
+        at = replace(at, refused=at.refused + 1, executed=executed)
+        whole = call.reply is None or (call.size is not None and at.refused >= call.size)
+        rounds = at.closed().rounds
+        if whole and rounds >= self.max_refusals:
+            return Halt(at, self.stop(call, rounds, now))
+        return at
+
+    def after(self, state: Rounds, call: Call, outcome: Outcome, now: float) -> Rounds:
+        return state
+
+    def at(self, state: Rounds, call: Call) -> Rounds:
+        """The state with the reply of *call* at hand. A request to the model begins a new one."""
+        if call.kind != "model" and call.reply is not None and call.reply == state.reply:
+            return state
+        if not (state.refused or state.executed):
+            return state if call.reply == state.reply else replace(state, reply=call.reply)
+        return replace(state.closed(), reply=call.reply)
+
+    def stop(self, call: Call, rounds: int, now: float) -> Stop:
+        return Stop.of(
+            call,
+            self.name,
+            "run",
+            now,
+            rule=self.name,
+            limit=self.max_refusals,
+            observed=rounds,
+        )

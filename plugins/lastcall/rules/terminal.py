@@ -1,0 +1,68 @@
+"""A final status closes the call it answered (requirement A4)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from msgspec import Struct
+
+from lastcall.call import Call, Kind, Outcome
+from lastcall.contracts import Halt, Key
+from lastcall.rules.settings import Settings, in_turn
+from lastcall.stop import Stop
+
+
+class Answer(Struct, frozen=True):
+    """The final answer a call got."""
+
+    status: int | None = None
+    detail: str | None = None
+
+
+OPEN = Answer()
+
+
+class Terminal(Settings, frozen=True):
+    """Turn the first final answer into a stop, and refuse the same call from then on in the turn."""
+
+    name: ClassVar[Literal["terminal"]] = "terminal"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({"tool", "attempt"})
+    quiet: ClassVar[bool] = True
+
+    closes: Literal["call", "turn"] = "call"
+    """What the first final answer closes. A turn is for the on-call guard: 15 of 188 healthy API runs
+    met a 4xx and went on to succeed."""
+
+    def key(self, call: Call) -> Key | None:
+        return in_turn(call, self.name, call.fingerprint)
+
+    def start(self) -> Answer:
+        return OPEN
+
+    def before(self, state: Answer, call: Call, now: float) -> Answer | Stop:
+        if state.status is None:
+            return state
+        return self.stop(call, state, now, executed=False)
+
+    def refused(self, state: Answer, call: Call, stop: Stop, now: float) -> Answer:
+        return state
+
+    def after(
+        self, state: Answer, call: Call, outcome: Outcome, now: float
+    ) -> Answer | Halt[Answer]:
+        if outcome.grade != "final":
+            return state
+        answer = Answer(outcome.status, outcome.error)
+        return Halt(answer, self.stop(call, answer, now, executed=True))
+
+    def stop(self, call: Call, answer: Answer, now: float, *, executed: bool) -> Stop:
+        return Stop.of(
+            call,
+            "terminal",
+            self.closes,
+            now,
+            rule=self.name,
+            status=answer.status,
+            detail=answer.detail,
+            executed=executed,
+        )

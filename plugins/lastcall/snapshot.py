@@ -1,0 +1,42 @@
+"""The counts of a run as bytes, to go on with in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from lastcall.contracts import Key
+from lastcall.turn import Turn
+
+VERSION = 1
+
+
+def encoded(records: dict[Key, Any]) -> bytes:
+    """*records* as versioned msgpack."""
+    return msgspec.msgpack.encode((VERSION, list(records.items())))
+
+
+def decoded(snapshot: bytes, rules: Iterable[Any]) -> dict[Key, Any]:
+    """The records of *snapshot*, in the types of *rules*. Raises ValueError when it is none, or of a
+    version that this one does not know."""
+    types: dict[str, Any] = {
+        rule.name: type(rule.start()) for rule in rules if hasattr(rule, "start")
+    }
+    types["turn"] = Turn
+    try:
+        version, rows = msgspec.msgpack.decode(snapshot)
+        if version != VERSION:
+            raise ValueError(f"a snapshot of version {version}; this one reads {VERSION}")
+        return {
+            hashable(key): msgspec.convert(state, types.get(key[1], tuple[int, int]))
+            for key, state in rows
+        }
+    except (msgspec.DecodeError, msgspec.ValidationError, TypeError, IndexError) as error:
+        raise ValueError(f"not a snapshot of a run: {error}") from None
+
+
+def hashable(key: Any) -> Key:
+    """A key as tuples, as it was before it was written."""
+    return tuple(hashable(part) if isinstance(part, list) else part for part in key)

@@ -1,0 +1,117 @@
+"""The structured stop: what was refused, by which limit, how wide it reaches and what is left."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from lastcall.call import Call
+
+Scope = Literal[
+    "call", "tool", "turn", "run", "thread", "agent", "user", "tenant", "dependency", "all"
+]
+"""How far a stop reaches. A turn or anything wider ends what is running; a call or a tool does not."""
+
+NARROW = frozenset({"call", "tool"})
+
+
+class Gathered(BaseModel):
+    """One result that a stopped run had already gathered; *result* is None where it was too large
+    to keep, and *digest* tells it apart."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tool: str
+    call_id: str | None = None
+    fingerprint: str
+    result: Any = None
+    digest: str
+    failed: bool = False
+
+
+class Stop(BaseModel):
+    """Why a call was refused or a run ended (requirement A7). `Stop.model_json_schema()` is public;
+    *version* goes up when a field changes its meaning."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    reason: str
+    """ceiling, repeat, same, near, cycle, stale, failing, terminal, malformed, refusals, attempts, fault."""
+    scope: Scope
+    tool: str
+    server: str | None = None
+    call_id: str | None = None
+    fingerprint: str
+    status: int | None = None
+    """The HTTP status behind the stop, where there is one."""
+    limit: int | None = None
+    observed: int | None = None
+    """What was counted against *limit*, the refused call included."""
+    remaining: dict[str, int] = Field(default_factory=dict)
+    """What is left of each budget after this decision, by the budget's name."""
+    executed: bool = False
+    """Whether the tool's body ran: True for a stop that its answer caused."""
+    retryable: bool = False
+    """Whether the same call may succeed later in the same run."""
+    retry_after: float | None = None
+    """Seconds until it may, for whoever schedules the next run."""
+    detail: str | None = None
+    """What the service answered, as data, 500 characters at most."""
+    text: str = ""
+    """What the model reads."""
+    gathered: tuple[Gathered, ...] = ()
+    path: tuple[str, ...] = ()
+    agent: str | None = None
+    user: str | None = None
+    tenant: str | None = None
+    thread: str | None = None
+    run: str | None = None
+    turn: str | None = None
+    time: datetime
+    rule: str | None = None
+    """The rule that decided."""
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether what is running ends here, rather than this one call or tool."""
+        return self.scope not in NARROW
+
+    @classmethod
+    def of(
+        cls, call: Call, reason: str, scope: Scope, now: float, *, rule: str, **fields: Any
+    ) -> Self:
+        """A stop of *call* at *now* (epoch seconds); *fields* are those of the class."""
+        where = call.where
+        return cls(
+            reason=reason,
+            scope=scope,
+            tool=call.tool,
+            server=call.server,
+            call_id=call.id,
+            fingerprint=call.fingerprint,
+            path=where.path,
+            agent=where.agent,
+            user=where.user,
+            tenant=where.tenant,
+            thread=where.thread,
+            run=where.run,
+            turn=where.turn,
+            time=datetime.fromtimestamp(now, UTC),
+            rule=rule,
+            **fields,
+        )
+
+
+class Stopped(Exception):  # noqa: N818 - it is not an error: the run was stopped
+    """Raised where a refusal can only be an exception. `.stop` is the whole story."""
+
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.text or f"{stop.tool}: {stop.reason}")
+        self.stop = stop
+
+    def __reduce__(self) -> tuple[type[Stopped], tuple[Stop]]:
+        return type(self), (self.stop,)

@@ -1,0 +1,216 @@
+"""The store inside one process: exact under threads and asyncio, gone with the process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from lastcall.contracts import (
+    Answer,
+    Claim,
+    Free,
+    Give,
+    Key,
+    Release,
+    Shard,
+    Step,
+    Take,
+)
+
+T = TypeVar("T")
+Records = dict[Key, Any]
+
+# A plain lock convoys: four threads get a third of what one gets alone. Yielding a few times before
+# blocking keeps the throughput; the bound keeps a stuck owner from burning a core.
+SPINS = 200
+
+
+class MemoryStore:
+    """Records in dictionaries, one per shard.
+
+    A shard that nobody touches is forgotten between *ttl* and twice *ttl* seconds later (default six
+    hours), so that what is never finished does not pile up. The limits it holds are those of this
+    process alone.
+    """
+
+    def __init__(self, *, ttl: float = 6 * 3600.0) -> None:
+        if not ttl > 0:
+            raise ValueError(f"ttl must be more than 0 seconds, not {ttl!r}")
+        self._ttl = ttl
+        self._lock = threading.Lock()
+        # Two generations: expiry costs a swap, with no timestamps and no sweep.
+        self._young: dict[Shard, Records] = {}
+        self._old: dict[Shard, Records] = {}
+        self._swapped: float | None = None
+
+    def update(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
+        """Read *keys*, run *step* once, and do all of what it plans or none of it.
+
+        Raises ValueError when more is given back than was taken, and whatever *step* raises; nothing
+        is written then.
+        """
+        self._acquire()
+        try:
+            self._age(now)
+            plan = step(self._read(keys))
+            if plan.releases:
+                self._check_releases(plan.releases, now)
+            refused, observed = self._claim(plan.claims, now) if plan.claims else (None, ())
+            writes = plan.writes
+            if refused is not None:
+                writes = plan.otherwise(refused) if plan.otherwise else ()
+            else:
+                for release in plan.releases:
+                    self._release(release, now)
+            for index, state in writes:
+                key = keys[index]
+                self._shard(key[0])[key] = state
+            return plan.value, Answer(refused, observed)
+        finally:
+            self._lock.release()
+
+    async def aupdate(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
+        """The same; memory never waits for anything but the lock."""
+        return self.update(keys, step, now)
+
+    def peek(self, shard: Shard, now: float) -> Records:
+        """A copy of every record of *shard*."""
+        with self._lock:
+            self._age(now)
+            return dict(self._find(shard) or ())
+
+    def load(self, records: Records, now: float) -> None:
+        """Put *records* in, over those of the same keys."""
+        with self._lock:
+            self._age(now)
+            for key, state in records.items():
+                self._shard(key[0])[key] = state
+
+    def drop(self, shard: Shard) -> None:
+        """Forget *shard*."""
+        with self._lock:
+            self._young.pop(shard, None)
+            self._old.pop(shard, None)
+
+    def __len__(self) -> int:
+        """How many records are held, of all shards."""
+        with self._lock:
+            return sum(map(len, self._young.values())) + sum(map(len, self._old.values()))
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def aclose(self) -> None:
+        """Nothing to let go of."""
+
+    def _acquire(self) -> None:
+        acquire = self._lock.acquire
+        for _ in range(SPINS):
+            if acquire(False):
+                return
+            time.sleep(0)
+        acquire()
+
+    def _age(self, now: float) -> None:
+        if self._swapped is None:
+            self._swapped = now
+        elif now - self._swapped >= self._ttl:
+            # Twice the time to live and nobody came: the old generation is over as well.
+            self._old = self._young if now - self._swapped < 2 * self._ttl else {}
+            self._young = {}
+            self._swapped = now
+
+    def _find(self, shard: Shard) -> Records | None:
+        records = self._young.get(shard)
+        if records is None and self._old:
+            records = self._old.pop(shard, None)
+            if records is not None:
+                self._young[shard] = records
+        return records
+
+    def _shard(self, shard: Shard) -> Records:
+        records = self._find(shard)
+        if records is None:
+            records = self._young[shard] = {}
+        return records
+
+    def _read(self, keys: Sequence[Key]) -> list[Any]:
+        found: list[Any] = []
+        last: Shard | None = None
+        records: Records | None = None
+        for key in keys:
+            # Nearly all keys of a decision share one shard, often one object.
+            shard = key[0]
+            if shard is not last:
+                last, records = shard, self._find(shard)
+            found.append(None if records is None else records.get(key))
+        return found
+
+    def _claim(self, claims: Sequence[Claim], now: float) -> tuple[int | None, tuple[int, ...]]:
+        counts = [self._count(claim, now) for claim in claims]
+        for index, (claim, count) in enumerate(zip(claims, counts, strict=True)):
+            amount = claim.amount if isinstance(claim, Take) else 1
+            if claim.limit is not None and count + amount > claim.limit:
+                return index, tuple(counts)
+        for index, claim in enumerate(claims):
+            counts[index] = self._grant(claim, now)
+        return None, tuple(counts)
+
+    def _count(self, claim: Claim, now: float) -> int:
+        records = self._find(claim.key[0])
+        held = None if records is None else records.get(claim.key)
+        if held is None:
+            return 0
+        if isinstance(claim, Take):
+            window, count = held
+            return int(count) if window == bucket(claim.window, now) else 0
+        return sum(1 for who, until in held.items() if until > now and who != claim.holder)
+
+    def _grant(self, claim: Claim, now: float) -> int:
+        records = self._shard(claim.key[0])
+        # Counted again: two claims of one decision may name the same counter.
+        count = self._count(claim, now)
+        if isinstance(claim, Take):
+            records[claim.key] = (bucket(claim.window, now), count + claim.amount)
+            return count + claim.amount
+        held = {who: until for who, until in records.get(claim.key, {}).items() if until > now}
+        held[claim.holder] = now + claim.ttl
+        records[claim.key] = held
+        return len(held)
+
+    def _check_releases(self, releases: Sequence[Release], now: float) -> None:
+        for release in releases:
+            if isinstance(release, Give):
+                count = self._held(release, now)
+                if count is not None and release.amount > count:
+                    raise ValueError(
+                        f"{release.amount} given back to {release.key!r}, which holds {count}"
+                    )
+
+    def _held(self, give: Give, now: float) -> int | None:
+        """What the counter holds; None when the window it was taken in is over."""
+        if bucket(give.window, give.taken_at) != bucket(give.window, now):
+            return None
+        records = self._find(give.key[0])
+        window, count = (records or {}).get(give.key, (bucket(give.window, now), 0))
+        return int(count) if window == bucket(give.window, now) else 0
+
+    def _release(self, release: Release, now: float) -> None:
+        records = self._shard(release.key[0])
+        if isinstance(release, Free):
+            held = {
+                who: until
+                for who, until in records.get(release.key, {}).items()
+                if until > now and who != release.holder
+            }
+            records[release.key] = held
+        elif (count := self._held(release, now)) is not None:
+            records[release.key] = (bucket(release.window, now), count - release.amount)
+
+
+def bucket(window: float | None, now: float) -> int:
+    """The number of the fixed window that *now* falls in; 0 when there is but one."""
+    return 0 if window is None else int(now // window)
+

@@ -1,0 +1,63 @@
+"""What one may say of a tool: whether it reads, writes, polls, what its statuses mean, its own limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+
+Grade = Literal["final", "passing", "failed", "ok"]
+"""final: repeating the same call cannot help. passing: it may. failed: an ordinary failure. ok: no failure."""
+
+Limit = Annotated[StrictInt, Field(ge=1)]
+"""A whole number from 1; True is refused, since it would silently mean 1."""
+
+LimitOrOff = Annotated[StrictInt, Field(ge=0)]
+"""A whole number; 0 switches the limit off."""
+
+Status = Annotated[StrictInt, Field(ge=100, le=599)]
+"""An HTTP status code (RFC 9110, section 15)."""
+
+
+class ToolPolicy(BaseModel):
+    """One tool, as the guard should see it.
+
+    Given by name or pattern in `Policy(tools={...})`, or where the tool is made
+    (`@guard.wrap(reads=True)`). A field set in the policy wins over one set at the function.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reads: StrictBool = False
+    """The tool changes nothing; reads between two equal calls are no reason for a new result."""
+    writes: StrictBool = False
+    """The tool changes something; two writes whose values differ are never near repeats."""
+    polls: StrictBool = False
+    """Equal calls are expected: results are compared raw, and a changed one starts `max_repeats` again."""
+    shell: StrictBool = False
+    """The tool prints what other programs say: no status is read from its text, and no row of
+    failures closes it."""
+    exempt: StrictBool = False
+    """No rule about repeats looks at the tool; its calls still count for the ceilings."""
+    volatile: tuple[str, ...] = ()
+    """Names of top-level arguments that do not tell two calls apart (a time window, a request id)."""
+    max_calls: Limit | None = None
+    """Executions of this tool in one turn."""
+    alert_calls: Limit | None = None
+    """One alert is sent when this many calls of the tool were executed in a turn."""
+    max_repeats: LimitOrOff | None = None
+    """Executions of one exact call in one turn; None: the policy's; 0: no limit."""
+    terminal_statuses: tuple[Status, ...] = ()
+    """Statuses that are final for this tool, besides those of the policy."""
+    statuses: Mapping[Status, Grade] = Field(default_factory=dict)
+    """What a status of this tool means; wins over `terminal_statuses` and over the policy."""
+
+    def under(self, policy: ToolPolicy) -> ToolPolicy:
+        """These settings with those that *policy* sets explicitly laid over them."""
+        laid = {name: getattr(policy, name) for name in policy.model_fields_set}
+        return self.model_copy(update=laid) if laid else self
+
+
+PLAIN = ToolPolicy()
+"""A tool of which nothing was said."""

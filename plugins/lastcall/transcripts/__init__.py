@@ -1,0 +1,82 @@
+"""Saved runs of agents, read by whichever reader knows their format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from lastcall.transcripts.opening import opened
+from lastcall.transcripts.recorded import (
+    Document,
+    Reader,
+    RecordedCall,
+    Transcript,
+    Unreadable,
+)
+
+__all__ = [
+    "Document",
+    "Reader",
+    "RecordedCall",
+    "Transcript",
+    "Unreadable",
+    "find",
+    "read",
+    "readers",
+]
+
+GROUP = "lastcall.transcripts"
+
+
+@cache
+def readers() -> tuple[Reader, ...]:
+    """The installed readers, the most specific first: *specificity*, else 0, then the name."""
+    made: list[Reader] = [point.load()() for point in entry_points(group=GROUP)]
+    return tuple(sorted(made, key=lambda one: (-getattr(one, "specificity", 0), one.name)))
+
+
+def read(path: Path) -> Iterator[Transcript | Unreadable]:
+    """The runs of a file, in order, and what of it could not be read. Never raises."""
+    document = opened(path)
+    if isinstance(document, Unreadable):
+        yield document
+        return
+    try:
+        reader = next((one for one in readers() if one.sniff(document)), None)
+        if reader is None:
+            yield _unknown(document)
+            return
+        yield from document.broken
+        yield from reader.read(document)
+    except Exception as error:  # noqa: BLE001
+        # One reader's mistake, maybe a plug-in's, must not end the reading of the other files.
+        yield Unreadable(str(path), None, f"the reader stumbled: {error!r}")
+
+
+def find(paths: Iterable[Path]) -> list[Path]:
+    """The files in *paths*, each once: those named, and in sorted order all in folders but hidden
+    ones and notes about them (SOURCE.md, README)."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if not path.is_dir():
+            found[path] = None
+            continue
+        for folder, inner, files in os.walk(path):
+            inner[:] = sorted(name for name in inner if not name.startswith("."))
+            found.update((Path(folder, name), None) for name in sorted(files) if not _note(name))
+    return list(found)
+
+
+def _note(name: str) -> bool:
+    return name.startswith((".", "README")) or name == "SOURCE.md"
+
+
+def _unknown(document: Document) -> Unreadable:
+    if document.broken:
+        first = document.broken[0]
+        return Unreadable(first.file, first.line, f"not a transcript, and {first.problem}")
+    known = ", ".join(sorted(one.name for one in readers()))
+    return Unreadable(str(document.path), None, f"not a transcript: no reader of {known} knows it")

@@ -1,0 +1,47 @@
+"""Hears one OpenAI chat message; several formats are lists of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastcall.transcripts.fields import mapping, objects, words
+from lastcall.transcripts.pairing import Pairing
+
+ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+
+
+def hear(
+    pairing: Pairing,
+    message: dict[str, Any],
+    *,
+    ts: float | None = None,
+    failed: bool | None = None,
+) -> None:
+    """Adds the calls, the answer or the turn that *message* brings."""
+    role = message.get("role")
+    if role == "user":
+        pairing.user()
+    elif role == "assistant":
+        pairing.reply()
+        _ask(pairing, message, ts)
+    elif role in ("tool", "function"):
+        pairing.answer(
+            words(message.get("content")),
+            id=message.get("tool_call_id"),
+            tool=message.get("name"),
+            failed=failed,
+        )
+
+
+def _ask(pairing: Pairing, message: dict[str, Any], ts: float | None) -> None:
+    agent = message.get("name")
+    calls = objects(message.get("tool_calls"))
+    for call in calls:
+        custom = mapping(call.get("custom"))
+        function = mapping(call.get("function")) or custom
+        # A custom tool takes free text: not JSON, and not malformed for that.
+        args = {"input": custom.get("input")} if custom else function.get("arguments")
+        pairing.call(function.get("name"), args, id=call.get("id"), ts=ts, agent=agent)
+    function = mapping(message.get("function_call"))
+    if function and not calls:
+        pairing.call(function.get("name"), function.get("arguments"), ts=ts, agent=agent)

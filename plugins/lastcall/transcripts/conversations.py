@@ -1,0 +1,117 @@
+"""Finds the message lists of a document: one run or many, in one JSON value or line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from lastcall.transcripts.fields import mapping, text
+from lastcall.transcripts.recorded import Document, Unreadable
+from msgspec import Struct
+
+GLANCE = 20
+"""How many messages or lines of a document are looked at to tell its format."""
+
+Test = Callable[[dict[str, Any]], bool]
+
+
+class Conversation(Struct, frozen=True):
+    """The messages of one run. *run* is unique in its file; *around* is the object they are in."""
+
+    run: str
+    messages: list[dict[str, Any]]
+    around: dict[str, Any]
+
+
+class Names:
+    """Gives each run of a file a name of its own."""
+
+    def __init__(self, document: Document) -> None:
+        self._stem = document.path.name.split(".")[0] or document.path.name
+        self._taken: set[str] = set()
+
+    def name(self, wanted: str | None = None) -> str:
+        """*wanted*, or the file's name; numbered when another run has it."""
+        wanted = wanted or self._stem
+        name, times = wanted, 1
+        while name in self._taken:
+            times += 1
+            name = f"{wanted}#{times}"
+        self._taken.add(name)
+        return name
+
+
+def records(document: Document) -> list[tuple[int | None, Any]]:
+    """The values of a document that may each be a run, with their lines: its rows, the elements
+    of its list, or its one value."""
+    if document.rows:
+        return list(document.rows)
+    if isinstance(document.value, list):
+        return [(None, entry) for entry in document.value]
+    return [(None, document.value)]
+
+
+def glance(document: Document) -> list[dict[str, Any]]:
+    """The first few objects among the records."""
+    if document.rows:
+        some: Iterator[Any] = (value for _, value in document.rows[:GLANCE])
+    else:
+        some = (
+            islice(iter(document.value), GLANCE)
+            if isinstance(document.value, list)
+            else iter([document.value])
+        )
+    return [value for value in some if isinstance(value, dict)]
+
+
+def holds(document: Document, test: Test, keys: tuple[str, ...] = ("messages",)) -> bool:
+    """Whether the document holds messages that pass *test*."""
+    seen = glance(document)
+    if seen and all(map(test, seen)):
+        return True
+    for _, record in records(document)[:GLANCE]:
+        messages = _within(record, keys)
+        if messages is not None and _are(messages, test):
+            return True
+    return False
+
+
+def conversations(
+    document: Document,
+    test: Test,
+    keys: tuple[str, ...] = ("messages",),
+    called: tuple[str, ...] = ("run_id", "task_id", "id", "thread_id"),
+) -> Iterator[Conversation | Unreadable]:
+    """The runs of a document whose messages pass *test*, bare or under one of *keys*; runs are
+    named by the fields *called*."""
+    file, names = str(document.path), Names(document)
+    found = records(document)
+    if _are([record for _, record in found], test):
+        lines = [(line, record) for line, record in found if not isinstance(record, dict)]
+        yield from (Unreadable(file, line, "no message") for line, _ in lines)
+        yield Conversation(names.name(), [r for _, r in found if isinstance(r, dict)], {})
+        return
+    for line, record in found:
+        messages = _within(record, keys)
+        if messages is None:
+            yield Unreadable(file, line, f"no list of messages under {' or '.join(keys)}")
+            continue
+        told = [message for message in messages if isinstance(message, dict)]
+        if len(told) < len(messages):
+            yield Unreadable(file, line, f"{len(messages) - len(told)} messages are no objects")
+        around = mapping(record)
+        wanted = next((text(around[key]) for key in called if text(around.get(key))), None)
+        yield Conversation(names.name(wanted), told, around)
+
+
+def _within(record: Any, keys: tuple[str, ...]) -> list[Any] | None:
+    if isinstance(record, list):
+        return record
+    inside = mapping(record)
+    return next((inside[key] for key in keys if isinstance(inside.get(key), list)), None)
+
+
+def _are(messages: list[Any], test: Test) -> bool:
+    seen = [message for message in messages[:GLANCE] if isinstance(message, dict)]
+    return bool(seen) and all(map(test, seen))

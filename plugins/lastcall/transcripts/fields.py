@@ -1,0 +1,104 @@
+"""What a field of a saved run holds, whatever JSON it turns out to be."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+NAMELESS = "?"
+"""Stands for a tool whose name is missing from the transcript."""
+
+
+STATUSES = range(100, 600)
+"""What an HTTP status may be."""
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list; none in anything else."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """An object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def text(value: Any) -> str | None:
+    """A name or an id: text that is not empty, or a whole number as text."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return None
+
+
+def seconds(value: Any) -> float | None:
+    """A point in time as seconds since 1970, from a number or from ISO 8601 text (no zone: UTC)."""
+    if isinstance(value, str):
+        if not (value.isascii() and value.isdigit()) or len(value) not in range(10, 20):
+            return _instant(value)
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    # Counted in milli-, micro- or nanoseconds when it would lie thousands of years ahead.
+    for unit in (1, 1_000, 1_000_000, 1_000_000_000):
+        if abs(value) < 100_000_000_000 * unit:
+            return value / unit
+    return None
+
+
+def _instant(value: str) -> float | None:
+    try:
+        instant = datetime.fromisoformat(value)
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def http(value: Any) -> int | None:
+    """An HTTP status: a number from 100 to 599, or such a number as text; None for anything else."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:4])
+    return value if type(value) is int and value in STATUSES else None
+
+
+def words(content: Any) -> Any:
+    """The text of content that consists of text blocks alone; any other content as it is."""
+    if not isinstance(content, list) or not content:
+        return content
+    said = [_block(block) for block in content]
+    return "\n".join(map(str, said)) if all(part is not None for part in said) else content
+
+
+def _block(block: Any) -> str | None:
+    if isinstance(block, str):
+        return block
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        return str(block["text"])
+    return None
+
+
+def decoded(value: str) -> Any:
+    """The JSON value in a text. Raises ValueError, also for one nested too deep."""
+    try:
+        return json.loads(value)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def arguments(value: Any) -> tuple[Any, bool]:
+    """The arguments of a call, and whether they are malformed: no object, nor the text of one."""
+    if isinstance(value, str):
+        try:
+            given = decoded(value) if value.strip() else None
+        except ValueError:
+            return value, True
+    else:
+        given = value
+    if given is None:
+        return {}, False
+    return (given, False) if isinstance(given, dict) else (value, True)

@@ -1,0 +1,129 @@
+"""What a turn remembers of its calls: how many, the last write, who was seen before, how it ended."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lastcall.call import Call
+from lastcall.stop import Scope, Stop
+
+KEPT = 64
+"""Identities remembered; a resume or a retry comes soon or not at all."""
+
+ENTRY = 9
+"""Bytes of one: eight of its digest, one for its attempts."""
+
+ATTEMPTS = 3
+"""How often one call may be started (requirement A14)."""
+
+
+class Ended(Struct, frozen=True):
+    """The stop that ended the turn or the run, as far as later refusals repeat it."""
+
+    reason: str
+    scope: Scope
+    status: int | None = None
+    limit: int | None = None
+    observed: int | None = None
+    retry_after: float | None = None
+    rule: str | None = None
+
+
+class Turn(Struct, frozen=True):
+    """The record of the turn at hand, one a run; every decision reads it."""
+
+    turn: str | None = None
+    order: int = 0
+    """Calls granted so far."""
+    reply: str | None = None
+    """The reply of the last of them."""
+    write: int = 0
+    """The order of the last call not declared `reads`."""
+    writer: str = ""
+    """Its fingerprint."""
+    other_write: int = 0
+    """The order of the last such call of another fingerprint than *writer*."""
+    seen: bytes = b""
+    """Identities and their attempts, newest last."""
+    ended: Ended | None = None
+
+    def at(self, call: Call) -> Turn:
+        """This record, or a new one when *call* belongs to another turn. What ended the run stays."""
+        if self.turn == call.where.turn:
+            return self
+        ended = self.ended if self.ended is not None and self.ended.scope != "turn" else None
+        return Turn(turn=call.where.turn, ended=ended)
+
+    def attempts(self, identity: bytes | None) -> int:
+        """How often the call of that identity was started already."""
+        at = -1 if identity is None else self.find(identity)
+        return 0 if at < 0 else self.seen[at + 8]
+
+    def last_write(self, call: Call) -> int:
+        """The order of the last call not declared `reads`, leaving out equal ones of *call*."""
+        return self.other_write if self.writer == call.fingerprint else self.write
+
+    def granted(self, call: Call, identity: bytes | None) -> Turn:
+        """With *call* counted, or with one more attempt of it."""
+        seen = self.seen
+        if identity is not None:
+            at = self.find(identity)
+            tries = 1 if at < 0 else min(seen[at + 8] + 1, 255)
+            if at >= 0:
+                seen = seen[:at] + seen[at + ENTRY :]
+            seen = (seen + identity + bytes((tries,)))[-KEPT * ENTRY :]
+        if call.kind != "tool":
+            return replace(self, seen=seen)
+        order = self.order + 1
+        if call.policy.reads:
+            return Turn(
+                self.turn,
+                order,
+                call.reply,
+                self.write,
+                self.writer,
+                self.other_write,
+                seen,
+                self.ended,
+            )
+        print_ = call.fingerprint
+        other = self.other_write if print_ == self.writer else self.write
+        return Turn(self.turn, order, call.reply, order, print_, other, seen, self.ended)
+
+    def stopped(self, stop: Stop) -> Turn:
+        """Ended, when *stop* reaches that far and nothing wider has."""
+        if not stop.ends_run or (self.ended is not None and self.ended.scope != "turn"):
+            return self
+        if self.ended is not None and stop.scope == "turn":
+            return self
+        return replace(
+            self,
+            ended=Ended(
+                stop.reason,
+                stop.scope,
+                stop.status,
+                stop.limit,
+                stop.observed,
+                stop.retry_after,
+                stop.rule,
+            ),
+        )
+
+    def find(self, identity: bytes) -> int:
+        """Where an identity stands in `seen`; -1 when it does not."""
+        at = -1
+        while (at := self.seen.find(identity, at + 1)) >= 0:
+            if at % ENTRY == 0:
+                return at
+        return -1
+
+
+def identity_of(call: Call) -> bytes | None:
+    """Eight bytes for (reply, call id, fingerprint). Without an id or a reply a call cannot be told from
+    an equal one, so each is a call of its own."""
+    if call.id is None or call.reply is None or call.kind != "tool":
+        return None
+    return sha256(f"{call.reply}\0{call.id}\0{call.fingerprint}".encode()).digest()[:8]

@@ -1,0 +1,49 @@
+"""The guard's word on one call: go, or stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from lastcall.call import Call
+from lastcall.stop import Stop
+
+if TYPE_CHECKING:
+    from lastcall.contracts import Key
+
+WIDTH = ("call", "tool", "dependency", "turn", "run", "thread", "agent", "user", "tenant", "all")
+
+
+class Ticket(Struct):
+    """Leave to make one call; `observe` settles from it, once."""
+
+    call: Call
+    keys: tuple[Key, ...] = ()
+    rules: tuple[Any, ...] = ()
+    tallies: tuple[Any, ...] = ()
+    remaining: dict[str, int] = {}
+    settled: bool = False
+
+
+class Verdict(Struct, frozen=True):
+    """What the guard says of a call before it is made, or of its answer afterwards."""
+
+    call: Call
+    ticket: Ticket | None = None
+    """Leave to make the call; None after a refusal and after the answer."""
+    stop: Stop | None = None
+    """The refusal, or the stop that the answer led to."""
+    also: tuple[Stop, ...] = ()
+    """Stops that came with it."""
+    shadow: tuple[Stop, ...] = ()
+    """Stops that rules which do not enforce would have made."""
+
+    @property
+    def ending(self) -> Stop | None:
+        """The widest stop that ends a turn or more; None when at most one call or tool is concerned.
+        Adapters end what is running when there is one."""
+        if self.stop is None:
+            return None
+        wide = [stop for stop in (self.stop, *self.also) if stop.ends_run]
+        return max(wide, key=lambda stop: WIDTH.index(stop.scope), default=None)

@@ -1,0 +1,67 @@
+"""What the model reads. The text never contradicts the data (requirement A8)."""
+
+from __future__ import annotations
+
+import re
+
+from lastcall.stop import Stop
+
+DETAIL = 500
+"""Characters of a service's own answer that are passed on."""
+
+INVITATION = re.compile(
+    r"[^.!?\n]*\b(?:try|trying)\s+(?:\w+\s+){0,3}?(?:again|later)\b[^.!?\n]*[.!?]*\s*"
+    r"|[^.!?\n]*\bretr(?:y|ies|ied|ying)\b[^.!?\n]*[.!?]*\s*",
+    re.IGNORECASE,
+)
+
+REASONS = {
+    "ceiling": "the budget of {limit} calls for this {where} is spent",
+    "repeat": "this exact call was already made {limit} times this turn",
+    "same": "equal calls keep bringing an equal result",
+    "near": "calls that differ only in form keep bringing nothing new",
+    "cycle": "the same few calls go round with the same results",
+    "stale": "the last {limit} calls brought nothing that was not known before",
+    "failing": "it failed {limit} times in a row",
+    "terminal": "it was answered with a final status",
+    "malformed": "{limit} calls in a row could not be read or named no tool that exists",
+    "refusals": "calls kept coming after they had been refused",
+    "attempts": "this call was already started {limit} times",
+    "fault": "the guard could not decide because of a fault of its own",
+}
+
+
+def words(stop: Stop) -> str:
+    """The text of *stop* for the model, in the present tense, naming the scope and making no claim
+    beyond it."""
+    where = "tool and turn" if stop.scope == "tool" else stop.scope
+    reason = REASONS.get(stop.reason, stop.reason.replace("_", " "))
+    reason = reason.format(limit=stop.limit, where=where)
+    status = f" (HTTP {stop.status})" if stop.status is not None else ""
+    head = f"Stopped: {stop.tool}: {reason}{status}. {advice(stop)}"
+    if not stop.detail:
+        return head
+    return f"{head}\nThe service answered: {stop.detail}"
+
+
+def advice(stop: Stop) -> str:
+    """What to do now, by how far the stop reaches."""
+    if stop.retryable:
+        after = f" in {stop.retry_after:g} seconds" if stop.retry_after else ""
+        return f"The same call may be made again{after}."
+    if stop.scope == "call":
+        return (
+            "This exact call will be refused again this turn; correct the arguments or tell the user"
+            " what is missing."
+        )
+    if stop.scope == "tool":
+        return f"Do not call {stop.tool} again this turn; tell the user what is missing."
+    return f"This {stop.scope} is ended: do not call any tool again in it; tell the user."
+
+
+def answered(text: str | None) -> str | None:
+    """A service's own words, cut to 500 characters and without its invitations to repeat."""
+    if not text:
+        return None
+    kept = INVITATION.sub("", text[: 4 * DETAIL]).strip()
+    return (kept if len(kept) <= DETAIL else kept[: DETAIL - 1].rstrip() + "…") or None

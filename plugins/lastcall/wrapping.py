@@ -1,0 +1,206 @@
+"""Guards plain functions and hand-made loops; the only places of the core that raise Stopped."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import update_wrapper
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, get_args, get_type_hints
+
+from lastcall.call import Call, Outcome
+from lastcall.stop import Stopped
+from lastcall.tool import PLAIN, ToolPolicy
+from lastcall.verdict import Ticket, Verdict
+
+if TYPE_CHECKING:
+    from lastcall.guard import Guard
+
+FRAMEWORKS = frozenset({"langchain_core", "langchain", "langgraph", "agents", "mcp", "fastmcp"})
+"""A parameter typed by a class of these is the framework's, not the model's."""
+
+
+class Calling:
+    """One guarded call, for `with` and `async with` alike."""
+
+    def __init__(
+        self, guard: Guard, call: Call, declared: ToolPolicy = PLAIN, *, seam: str = "calling"
+    ) -> None:
+        self._guard = guard
+        self._call = call
+        self._declared = declared
+        self._seam = seam
+        self._ticket: Ticket | None = None
+        self._token: Any = None
+        self._outcome: Outcome | None = None
+
+    def result(
+        self, value: Any, *, failed: bool | None = None, status: int | None = None
+    ) -> Any:
+        """Say what the call brought, and get it back. *failed* and *status* are what is known beside
+        it. Without this the result counts as unchanged."""
+        if self._ticket is not None:
+            self._outcome = self._guard.returned(
+                self._ticket, value, failed=failed, status_code=status
+            )
+        return value
+
+    def __enter__(self) -> Self:
+        if not self._guard.inside(self._call.name, self._seam):
+            self._begin(self._guard.decide(self._call, self._declared))
+        return self
+
+    async def __aenter__(self) -> Self:
+        if not self._guard.inside(self._call.name, self._seam):
+            self._begin(await self._guard.adecide(self._call, self._declared))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        outcome = self._over(error)
+        if self._ticket is not None:
+            self._end(self._guard.observe(self._ticket, outcome), error)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        outcome = self._over(error)
+        if self._ticket is not None:
+            self._end(await self._guard.aobserve(self._ticket, outcome), error)
+
+    def _begin(self, verdict: Verdict) -> None:
+        if verdict.stop is not None:
+            raise Stopped(verdict.ending or verdict.stop)
+        self._ticket = verdict.ticket
+        self._token = self._guard.enter(self._call.name, self._seam)
+
+    def _over(self, error: BaseException | None) -> Outcome:
+        if self._token is not None:
+            self._guard.leave(self._token)
+            self._token = None
+        if error is None or self._ticket is None:
+            return self._outcome or Outcome()
+        return self._guard.raised(self._ticket, error)
+
+    def _end(self, verdict: Verdict, error: BaseException | None) -> None:
+        if verdict.stop is not None and not isinstance(error, Stopped):
+            raise Stopped(verdict.ending or verdict.stop) from error
+
+
+def wrapped(
+    guard: Guard, fn: Callable[..., Any], /, *, name: str | None = None, **tool: Any
+) -> Callable[..., Any]:
+    """*fn*, guarded, with its name, signature, docstring and annotations."""
+    if getattr(fn, "__lastcall__", None) is guard:
+        return fn
+    body = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004 - its kind is asked
+    if not callable(fn):
+        raise TypeError(f"guard.wrap takes a function or a callable object, not {fn!r}")
+    if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
+        raise TypeError(
+            f"{fn!r} is a generator, and a call of one only begins when it is read; guard the function"
+            " that reads it, or return a list"
+        )
+    declared = ToolPolicy(**tool)
+    called = name or getattr(fn, "__name__", type(fn).__name__)
+    arguments = Arguments(fn, body)
+
+    if inspect.iscoroutinefunction(body):
+
+        async def guarded(*args: Any, **kwargs: Any) -> Any:
+            call = Call(called, arguments(args, kwargs))
+            async with Calling(guard, call, declared, seam="wrap") as calling:
+                return calling.result(await fn(*args, **kwargs))
+
+    else:
+
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            call = Call(called, arguments(args, kwargs))
+            calling = Calling(guard, call, declared, seam="wrap")
+            with calling:
+                value = fn(*args, **kwargs)
+                if not inspect.isawaitable(value):
+                    return calling.result(value)
+                ticket, calling._ticket = calling._ticket, None
+            return awaited(guard, ticket, value)
+
+    update_wrapper(guarded, fn)
+    guarded.__name__ = getattr(fn, "__name__", type(fn).__name__)
+    guarded.__signature__ = arguments.signature  # type: ignore[attr-defined]
+    guarded.__annotations__ = dict(getattr(body, "__annotations__", {}))
+    guarded.__lastcall__ = guard  # type: ignore[attr-defined]
+    return guarded
+
+
+async def awaited(guard: Guard, ticket: Ticket | None, value: Awaitable[Any]) -> Any:
+    """The result of a plain function that turned out to be awaitable, settled once it is there."""
+    if ticket is None:
+        return await value
+    try:
+        result = await value
+    except BaseException as error:
+        verdict = await guard.aobserve(ticket, guard.raised(ticket, error))
+        if verdict.stop is not None:
+            raise Stopped(verdict.ending or verdict.stop) from error
+        raise
+    verdict = await guard.aobserve(ticket, guard.returned(ticket, result))
+    if verdict.stop is not None:
+        raise Stopped(verdict.ending or verdict.stop)
+    return result
+
+
+class Arguments:
+    """The model's own arguments of a function: by name, without what a framework injects."""
+
+    def __init__(self, fn: Callable[..., Any], body: Callable[..., Any]) -> None:
+        self.signature = inspect.signature(fn)
+        self._body = body
+        self._injected: frozenset[str] | None = None
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as a mapping; what does not fit the signature is kept by position."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError:
+            return {"args": args, **kwargs} if args else dict(kwargs)
+        named: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            kind = self.signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            elif name not in self.injected:
+                named[name] = value
+        return named
+
+    @property
+    def injected(self) -> frozenset[str]:
+        """Parameters that a framework fills: found late, when their types can be resolved."""
+        if self._injected is None:
+            names = {name for name, hint in hints(self._body).items() if foreign(hint)}
+            first = next(iter(self.signature.parameters), "")
+            self._injected = frozenset(names | ({first} & {"self", "cls"}))
+        return self._injected
+
+
+def hints(body: Callable[..., Any]) -> dict[str, Any]:
+    """The resolved annotations, as far as they can be."""
+    try:
+        return get_type_hints(body, include_extras=True)
+    except Exception:
+        # A name that exists only while type checking: what is no string is still good.
+        return dict(getattr(body, "__annotations__", {}))
+
+
+def foreign(hint: Any) -> bool:
+    """Whether a framework's class is what a parameter is typed or marked by."""
+    marks = (hint, *get_args(hint)) if hasattr(hint, "__metadata__") else (hint,)
+    if not hasattr(hint, "__metadata__"):
+        marks = (*marks, getattr(hint, "__origin__", None))
+    return any(root(mark) in FRAMEWORKS for mark in (*marks, *getattr(hint, "__metadata__", ())))
+
+
+def root(mark: Any) -> str:
+    """The package that a class, or the class of an object, comes from."""
+    of = mark if isinstance(mark, type) or hasattr(mark, "__supertype__") else type(mark)
+    return str(getattr(of, "__module__", "")).partition(".")[0]
