@@ -126,7 +126,9 @@ def test_both_ends_of_a_long_text_are_masked_and_the_middle_is_not() -> None:
     assert "14 ms" not in once
 
 
-@pytest.mark.parametrize("part", ["1d ", "1,111", "9", "a1", "f", "12:", "1m", "[ ", "0x", "Oct 1 "])
+@pytest.mark.parametrize(
+    "part", ["1d ", "1,111", "9", "a1", "f", "12:", "1m", "[ ", "0x", "Oct 1 "]
+)
 def test_no_text_is_slow_by_design(part: str) -> None:
     # Would take minutes if an expression tried each start against the whole rest.
     masked(part * (64 * 1024 // len(part)))

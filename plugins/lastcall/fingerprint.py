@@ -7,12 +7,11 @@ Python, without recursion, for everything else.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from hashlib import sha256
-from json import JSONDecodeError, loads
-from typing import Final
+from json import dumps, loads
+from typing import Final, TypeGuard
 from unicodedata import is_normalized, normalize
 
 import orjson
@@ -20,12 +19,14 @@ from msgspec import DecodeError
 from msgspec.json import Decoder
 
 from lastcall.mask import masked
-from lastcall.walk import OPTIONS, Unparsed, fields, text, walked
+from lastcall.scalars import Unparsed, scalar, text
+from lastcall.walk import fields, walked
 
 __all__ = ["canonical", "exact", "like", "loose", "raw"]
 
 _MAX_DEPTH: Final = 100
-_big_float: Final = re.compile(rb"e[+1-9]").search
+# Some versions write 1e16 without the sign; every "e" is a suspect then.
+_BIG: Final = b"e+" if b"e+" in orjson.dumps(1e16) else b"e"
 # msgspec, because orjson reads a whole number of more than 64 bits as a float.
 _read: Final = Decoder().decode
 
@@ -38,25 +39,46 @@ def _refuse(value: object) -> object:
     raise _OddError(type(value))
 
 
+_OPTIONS: Final = (
+    orjson.OPT_SORT_KEYS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+_KEPT: Final[frozenset[type]] = frozenset((int, bool, type(None)))
+_KEPT_IF_ASCII: Final[frozenset[type]] = _KEPT | {str}
+
+
 def canonical(value: object) -> bytes:
     """JSON that is equal for equal values, whatever they are; never raises, never skips one."""
     try:
-        data = orjson.dumps(value, _refuse, OPTIONS)
-        if _settled(data):
+        data = orjson.dumps(value, _refuse, _OPTIONS)
+        ascii_only = data.isascii()
+        # The traps, cheapest first; false alarms cost time alone.
+        if not (
+            (b".0" in data and _has_whole_float(data))
+            or b"null" in data
+            or _BIG in data
+            or not (ascii_only or is_normalized("NFC", data.decode()))
+        ):
             return data
-        return orjson.dumps(_mended(value), _refuse, OPTIONS)
-    except Exception:  # noqa: BLE001 - orjson runs properties of enums, which may raise anything
+        kept = _KEPT_IF_ASCII if ascii_only else _KEPT
+        return orjson.dumps(_mended(value, kept), _refuse, _OPTIONS)
+    except Exception:  # noqa: BLE001 - a name that raises while it is compared, no memory left
         return walked(value)
+
+
+def _has_whole_float(data: bytes) -> bool:
+    return b".0," in data or b".0}" in data or b".0]" in data or data.endswith(b".0")
 
 
 def exact(name: str, args: object, volatile: Collection[str] = ()) -> str:
     """The fingerprint of a call: its tool and its arguments, but for the *volatile* ones."""
-    return _hash(canonical({"args": _arguments(args, volatile), "name": name}))
+    given = args if type(args) is dict and not volatile else _arguments(args, volatile)
+    return sha256(canonical({"args": given, "name": name})).hexdigest()[:16]
 
 
-def loose(
-    name: str, args: object, volatile: Collection[str] = (), *, strict: bool = False
-) -> str:
+def loose(name: str, args: object, volatile: Collection[str] = (), *, strict: bool = False) -> str:
     """A fingerprint that forgives form: names, case, blanks, the order of lists, request ids.
 
     *strict* (a write) forgives names alone.
@@ -67,19 +89,26 @@ def loose(
         data = b"unparsed" + (text(given.text) if strict else _folded(given.text))
     else:
         data = _shaped(given, shape)
-    return _hash(data + b"\0" + canonical(name))
+    return _hash(data + b"\0" + text(name))
 
 
 def raw(content: object) -> str:
     """The digest of a result as it is."""
-    return _hash_text(content) if isinstance(content, str) else _hash(canonical(content))
+    if _is_text(content):
+        return _hash_text(content)
+    return sha256(canonical(content)).hexdigest()[:16]
 
 
 def like(content: object) -> str:
-    """The digest of a result without what changes by itself; equals `raw` where there is nothing."""
-    if isinstance(content, str):
-        return _hash_text(masked(content))
+    """The digest of a result without what changes by itself; `raw` where there is nothing."""
+    if _is_text(content):
+        return _hash_text(masked(str.__str__(content)))
     return _hash(masked(canonical(content).decode()).encode())
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    # Asking the type, since isinstance asks the value for its class, which may raise.
+    return issubclass(type(value), str)
 
 
 def _hash(data: bytes) -> str:
@@ -91,38 +120,32 @@ def _hash_text(content: str) -> str:
     return _hash(b'"' + str.encode(content, "utf-8", "surrogatepass"))
 
 
-def _settled(data: bytes) -> bool:
-    """Whether nothing in what orjson wrote can differ from the canonical form."""
-    return not (
-        b".0" in data
-        or b"null" in data
-        or _big_float(data)
-        or not (data.isascii() or is_normalized("NFC", data.decode()))
-    )
-
-
-def _mended(value: object) -> object:
+def _mended(value: object, kept: frozenset[type]) -> object:
     """A copy that orjson writes canonically; refuses what it cannot know to be plain."""
-    kind = type(value)
-    if kind is str:
-        return value if value.isascii() else normalize("NFC", value)  # type: ignore[attr-defined,arg-type]
-    if kind is int or kind is bool or value is None:
+    if type(value) in kept:
         return value
-    if kind is dict:
-        made = {_mended(key): _mended(item) for key, item in value.items()}  # type: ignore[attr-defined]
-        # Two keys that differed in their Unicode form alone.
-        return made if len(made) == len(value) else _refuse(value)  # type: ignore[arg-type]
-    if kind is list or kind is tuple:
-        return [_mended(item) for item in value]  # type: ignore[attr-defined]
-    if kind is float and value - value == 0:  # type: ignore[operator]
-        return int(value) if value.is_integer() else value  # type: ignore[attr-defined,call-overload]
+    if type(value) is str:
+        return value if value.isascii() else normalize("NFC", value)
+    if type(value) is float and value - value == 0:
+        return int(value) if value.is_integer() else value
+    if type(value) is dict:
+        made = {
+            name if name.isascii() else normalize("NFC", name): item
+            if type(item) in kept
+            else _mended(item, kept)
+            for name, item in value.items()
+        }
+        # Fewer, if two names differed in their Unicode form alone.
+        return made if len(made) == len(value) else _refuse(value)
+    if type(value) is list or type(value) is tuple:
+        return [_mended(item, kept) for item in value]
     return _refuse(value)
 
 
 def _arguments(args: object, volatile: Collection[str]) -> object:
     """The arguments that tell calls apart. No arguments are `{}`, however a framework says so."""
-    if isinstance(args, str):
-        args = _parsed(args)
+    if _is_text(args):
+        args = _parsed(str.__str__(args))
     if args is None:
         return {}
     if not volatile:
@@ -131,9 +154,7 @@ def _arguments(args: object, volatile: Collection[str]) -> object:
     if named is None:
         return args
     return {
-        name: value
-        for name, value in named.items()
-        if not (isinstance(name, str) and name in volatile)
+        name: value for name, value in named.items() if not (_is_text(name) and name in volatile)
     }
 
 
@@ -148,7 +169,7 @@ def _parsed(args: str) -> object:
     try:
         # Knows NaN and lone surrogates, which models do write.
         return loads(args)
-    except (JSONDecodeError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return Unparsed(args)
 
 
@@ -172,6 +193,7 @@ class _Tag:
         self.data = data
 
 
+_NAMES: Final = frozenset((str,))
 _SCALARS: Final = frozenset((str, int, float, bool, type(None), _Tag))
 
 
@@ -206,17 +228,10 @@ def _shaped(args: object, shape: _Shape) -> bytes:
 
 def _folded(value: str) -> bytes:
     if value.isascii():
-        value = value.lower()
-    else:
-        # Folding case can undo the normal form, hence twice.
-        value = normalize("NFKC", normalize("NFKC", value).casefold())
+        return orjson.dumps(" ".join(value.lower().split()))
+    # Folding case can undo the normal form, hence twice.
+    value = normalize("NFKC", normalize("NFKC", value).casefold())
     return text(" ".join(value.split()))
-
-
-def _scalar(value: object) -> bytes:
-    if type(value) is _Tag:
-        return orjson.dumps(value.data, _untagged)
-    return canonical(value)
 
 
 def _items(value: object, depth: int) -> dict[str, object] | list[object]:
@@ -224,7 +239,7 @@ def _items(value: object, depth: int) -> dict[str, object] | list[object]:
     if depth > _MAX_DEPTH:
         raise _OddError
     if type(value) is dict:
-        if all(type(name) is str for name in value):
+        if _NAMES.issuperset(map(type, value)):
             return value
     elif type(value) is list:
         return value
@@ -237,8 +252,10 @@ def _loose_shape(value: object, depth: int) -> bytes:
     """Values alone, in a form that hides case, blanks and the order of scalars."""
     if type(value) is str:
         return _folded(value)
-    if type(value) in _SCALARS:
-        return _scalar(value)
+    if type(value) is _Tag:
+        return dumps(value.data, default=_untagged, separators=(",", ":")).encode()
+    if (plain := scalar(value)) is not None:
+        return plain
     items = _items(value, depth)
     if type(items) is dict:
         parts = [
@@ -248,7 +265,7 @@ def _loose_shape(value: object, depth: int) -> bytes:
         ]
         return b"{" + b",".join(sorted(parts)) + b"}"
     parts = [_loose_shape(item, depth + 1) for item in items]
-    if all(type(item) in _SCALARS for item in items):
+    if _SCALARS.issuperset(map(type, items)):
         parts.sort()
     return b"[" + b",".join(parts) + b"]"
 
@@ -259,11 +276,17 @@ def _strict_shape(value: object, depth: int) -> bytes:
     Where two values of one kind could have changed places (`source`, `target`), they stay in the
     order of their names: a transfer back is another write.
     """
-    if type(value) in _SCALARS:
-        return _scalar(value)
+    if type(value) is _Tag:
+        return dumps(value.data, default=_untagged, separators=(",", ":")).encode()
+    if (plain := scalar(value)) is not None:
+        return plain
     items = _items(value, depth)
     if type(items) is dict:
-        parts = [_strict_shape(items[name], depth + 1) for name in sorted(items)]
+        named = sorted(
+            (name if name.isascii() else normalize("NFC", name), _strict_shape(item, depth + 1))
+            for name, item in items.items()
+        )
+        parts = [part for _, part in named]
         if len({part[:1].translate(_KIND_OF_JSON) for part in parts}) == len(parts):
             parts.sort()
         return b"{" + b",".join(parts) + b"}"

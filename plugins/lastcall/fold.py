@@ -18,7 +18,6 @@ UNLIMITED = 2**62
 """The limit of a claim that is only counted, in shadow mode."""
 
 
-
 class Lineup(Struct, frozen=True):
     """The rules and tallies that look at calls of one kind and one tool, in order."""
 
@@ -43,7 +42,7 @@ class Decided(Struct, frozen=True):
 
 def keys_of(call: Call, lineup: Lineup) -> tuple[tuple[Key, ...], tuple[Any, ...]]:
     """The record of the turn, then that of each rule with business here; and those rules."""
-    keys: list[Key] = [(("run", call.where.run), "turn")]
+    keys: list[Key] = [(call.shard, "turn")]
     rules: list[Any] = []
     for rule in lineup.rules:
         key = rule.key(call)
@@ -132,9 +131,7 @@ def observing(
     if stops and stops[0].ends_run:
         before: Turn = (records[0] or Turn()).at(call)
         writes.append((0, before.stopped(stops[0])))
-    releases = tuple(
-        release for tally in ticket.tallies for release in tally.settle(call, outcome)
-    )
+    releases = tuple(release for tally in ticket.tallies for release in tally.settle(call, outcome))
     return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, releases=releases)
 
 

@@ -94,7 +94,9 @@ class Guard:
         try:
             call, rules, keys, lineup = self._asked(call, declared)
             now = self.clock()
-            decided, answer = self.store.update(keys, partial(deciding, call, lineup, rules, now), now)
+            decided, answer = self.store.update(
+                keys, partial(deciding, call, lineup, rules, now), now
+            )
             return self._decided(decided, answer, keys, rules, lineup)
         except UnscopedError:
             raise
@@ -337,14 +339,10 @@ class Guard:
             )
             return self._left(self._reporter.refused(call, (stop,), shadow, remaining))
         self._reporter.shadowed(call, shadow)
-        return Verdict(
-            call, Ticket(call, keys, rules, lineup.tallies, remaining), shadow=shadow
-        )
+        return Verdict(call, Ticket(call, keys, rules, lineup.tallies, remaining), shadow=shadow)
 
     def _observed(self, ticket: Ticket, outcome: Outcome, decided: Decided) -> Verdict:
-        return self._left(
-            self._reporter.observed(ticket, outcome, decided.stops, decided.shadow)
-        )
+        return self._left(self._reporter.observed(ticket, outcome, decided.stops, decided.shadow))
 
     def _left(self, verdict: Verdict) -> Verdict:
         """A call outside any run is over: so is its run."""
@@ -365,5 +363,3 @@ class Guard:
     def _unobserved(self, ticket: Ticket, fault: Exception) -> Verdict:
         self._reporter.fault(ticket.call, fault)
         return Verdict(ticket.call)
-
-

@@ -1,5 +1,7 @@
 """The status that a text names: in a phrase of a failure, or as the title of a fetched page."""
 
+# ruff: noqa: PLR2004 - a status is its own best name
+
 from __future__ import annotations
 
 import re
@@ -12,7 +14,7 @@ _HTML = re.compile(r"[\s\ufeff]*+<(?:!doctype html|html|head|title)\b", re.IGNOR
 _HTML_TITLE = re.compile(r"<title[^>]{0,100}>([^<]{0,200})</title", re.IGNORECASE)
 _HEADED = re.compile(r"(?:#{1,2}|Title:) +")
 _TITLE = re.compile(
-    r"(?:(?:HTTP|Error|HTTP Status|HTTP Error) )?([45]\d\d)(?:\s*[-–—:|]\s*|\s+)(\D{2,40})",
+    r"(?:(?:HTTP|Error|HTTP Status|HTTP Error) )?([45]\d\d)(?:\s*[-\u2013\u2014:|]\s*|\s+)(\D{2,40})",
     re.IGNORECASE,
 )
 _LINE = re.compile(r"([45]\d\d) (\D{2,40})")
@@ -43,9 +45,9 @@ _UNITS = (
     r"|requests?|results?|entries|points?|px|usd|eur|dollars?|percent)\b"
 )
 _CODE = rf"([45]\d\d)(?!\w|[.,:]\d|\s*%|\s*{_UNITS})"
-_GAP = r"\)?(?:\s*[-–—:]\s*|\s+)"
+_GAP = r"\)?(?:\s*[-\u2013\u2014:]\s*|\s+)"
 _NEXT = (
-    r"\)?(?=\s*$|\s*[-–—:,;.!(\[{]|\s+(?:client|server|error|page|upstream|http|from|on|for|when"
+    r"\)?(?=\s*$|\s*[-\u2013\u2014:,;.!(\[{]|\s+(?:client|server|error|page|upstream|http|from|on|for|when"
     r"|while|calling|returned|response|"
     + "|".join(sorted({each.split()[0] for group in PHRASES.values() for each in group}))
     + r")\b)"
@@ -57,10 +59,14 @@ _REASONS = "|".join(
 _PHRASE = re.compile(
     "|".join(
         (
-            r"(?<![\w/.-])HTTPS?(?:/[1-3](?:\.\d)?)?(?:[ _-]?(?:status|error|response|code|client"
-            rf"|server|exception)){{0,3}}\s*[:=]?\s*['\"(]?{_CODE}",
-            r"(?<![a-z0-9])(?<!exit )status(?:[ _-]?code)?['\"]?\s*(?:is|was|of)?\s*[:=]?\s*['\"(]?"
-            + _CODE,
+            (
+                r"(?<![\w/.-])HTTPS?(?:/[1-3](?:\.\d)?)?(?:[ _-]?(?:status|error|response|code"
+                rf"|client|server|exception)){{0,3}}\s*[:=]?\s*['\"(]?{_CODE}"
+            ),
+            (
+                r"(?<![a-z0-9])(?<!exit )status(?:[ _-]?code)?['\"]?\s*(?:is|was|of)?\s*[:=]?"
+                rf"\s*['\"(]?{_CODE}"
+            ),
             rf"(?<!\w)error[ _-]?code['\"]?\s*(?:is|was)?\s*[:=]?\s*{_CODE}",
             rf"(?<!\w)error\s*[:(]?\s*{_CODE}{_NEXT}",
             rf"error occurred \({_CODE}\)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -26,7 +26,7 @@ from lastcall.rules import (
     Streak,
     Terminal,
 )
-from lastcall.tool import PLAIN, Grade, Limit, LimitOrOff, Status, ToolPolicy
+from lastcall.tool import PLAIN, Grade, Status, ToolPolicy
 
 # The order of checks is this order: what is over, then this call's own past, then its tool's, then
 # rows of calls, and the ceiling last, since it takes something.
@@ -96,9 +96,7 @@ class Policy(BaseModel):
         }
         lineup = DEFAULT if rules is None else tuple(rules)
         try:
-            super().__init__(
-                rules=adjusted(lineup, short), tools=dict(tools or {}), **settings
-            )
+            super().__init__(rules=adjusted(lineup, short), tools=dict(tools or {}), **settings)
         except ValidationError as error:
             raise PolicyError(explained(error, type(self), "policy")) from None
 
@@ -147,9 +145,9 @@ class Policy(BaseModel):
     def strict(cls, **settings: Any) -> Self:
         """The on-call preset: 8 calls, 2 repeats, the first final status ends the turn."""
         base = cls(max_calls=8, max_repeats=2, max_refusals=1)
-        return base.replaced(
-            Terminal(closes="turn"), Near(in_a_row=2), Cycle(rounds=2)
-        ).replaced(**settings)
+        return base.replaced(Terminal(closes="turn"), Near(in_a_row=2), Cycle(rounds=2)).replaced(
+            **settings
+        )
 
     @classmethod
     def dialogue(cls, **settings: Any) -> Self:
@@ -201,16 +199,16 @@ class Policy(BaseModel):
                     kind(name, where)
                 continue
             if not isinstance(settings, Mapping):
-                raise PolicyError(f"{where}: rules.{name} must be a table, or false to leave it out")
+                raise PolicyError(
+                    f"{where}: rules.{name} must be a table, or false to leave it out"
+                )
             rule = built(name, settings, lineup[at] if at is not None else None, where)
             if at is None:
                 lineup.append(rule)
             else:
                 lineup[at] = rule
         kept = {
-            name: getattr(base, name)
-            for name in cls.model_fields
-            if name not in ("rules", *rest)
+            name: getattr(base, name) for name in cls.model_fields if name not in ("rules", *rest)
         }
         allowed = {*cls.model_fields, "max_calls", "max_repeats", "max_refusals", "preset"}
         for key in rest:
@@ -231,7 +229,7 @@ class Policy(BaseModel):
     @classmethod
     def preset(cls, name: str, where: str = "policy") -> Self:
         """The preset *name*: default, strict, dialogue, coding, permissive or empty."""
-        presets = {
+        presets: dict[str, Callable[[], Self]] = {
             "default": cls,
             "strict": cls.strict,
             "dialogue": cls.dialogue,
@@ -276,13 +274,15 @@ SHELLS = {
 
 def adjusted(rules: tuple[Any, ...], short: Mapping[str, tuple[str, str, Any]]) -> tuple[Any, ...]:
     """*rules* with the settings of the short form, which name a rule each."""
-    given = {name: (field, key, value) for name, (field, key, value) in short.items() if value is not None}
+    given = {
+        name: (field, key, value)
+        for name, (field, key, value) in short.items()
+        if value is not None
+    }
     missing = [given[name][1] for name in given if name not in {rule.name for rule in rules}]
     if missing:
         raise PolicyError(f"{missing[0]} needs its rule among rules=[...], which leaves it out")
-    return tuple(
-        changed(rule, given[rule.name]) if rule.name in given else rule for rule in rules
-    )
+    return tuple(changed(rule, given[rule.name]) if rule.name in given else rule for rule in rules)
 
 
 def changed(rule: Any, setting: tuple[str, str, Any]) -> Any:

@@ -4,10 +4,12 @@ Requirement A5: values decide, never words in a success. Nothing here reads deep
 field, a response or an MCP result's own content, so size and recursion cost nothing.
 """
 
+# ruff: noqa: PLR2004 - a status is its own best name
+
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cached_property
 from itertools import islice
@@ -75,13 +77,18 @@ def contained(do: Callable[[S], T], thing: S, *, otherwise: T) -> T:
         return do(thing)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # noqa: BLE001  # a panic of a native library is no Exception
+    except BaseException:  # a panic of a native library is no Exception
         return otherwise
 
 
 def attribute(thing: object, name: str) -> object:
     """The attribute, or None where it is missing or its property raises."""
-    return contained(lambda it: getattr(it, name, None), thing, otherwise=None)
+    try:
+        return getattr(thing, name, None)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # as above, written out: asked twenty times an object
+        return None
 
 
 def as_status(value: object, *, digits: bool = True) -> int | None:
@@ -146,10 +153,11 @@ def _is_lazy(value: object, name: str) -> bool:
     return name in LAZY_KEYS and isinstance(attribute(type(value), name), LAZY)
 
 
-# --- records -----------------------------------------------------------------------------------
+# --- records -------------------------------------------------------------------------------------
 
 
-def _of_record(look: Look, *, failed: bool, shell: bool) -> Reading:
+def _of_record(look: Look, *, failed: bool, shell: bool, nested: bool = False) -> Reading:
+    """What a record says; a *nested* one is what an MCP result carries, and carries none itself."""
     status = _number(look)
     error = _error(look)
     headers = look("headers")
@@ -158,16 +166,20 @@ def _of_record(look: Look, *, failed: bool, shell: bool) -> Reading:
     flagged = raised_flag and (status is None or headers is None)
     says_so = error is not None or _says_failed(look, status)
     bad = failed or flagged or says_so
-    inner = _inside(look, failed=failed or flagged, shell=shell)
+    inner = NOTHING if nested else _inside(look, failed=failed or flagged, shell=shell)
     if status is None or (bad and status < 400):
         deeper = _deeper(look, error, bad=bad, outer=status)
         status = next((s for s in (deeper, inner.status, status) if s is not None), None)
-    text = _message(look, error) if bad else ""
+    text = ""
+    if bad or (status or 0) >= 400:
+        text = contained(lambda it: _message(it, error), look, otherwise="")
     if not (bad or status is not None or inner.failed or inner.flagged):
         return _titled(look)
     if bad and status is None and not shell:
         status = status_in(text)
-    body = inner.body or _words(look, error) if status == 429 else ""
+    body = inner.body
+    if status == 429 and not body:
+        body = contained(lambda it: _words(it, error), look, otherwise="")
     says_so = says_so or inner.failed or inner.flagged
     return Reading(says_so, flagged, status, text or inner.text, body, headers or inner.headers)
 
@@ -256,20 +268,22 @@ def _inside(look: Look, *, failed: bool, shell: bool) -> Reading:
         structured = look("structured_content")
     found = NOTHING
     if isinstance(structured, Mapping | BaseModel):
-        found = _of_record(looking_into(structured), failed=failed, shell=shell)
+        found = _of_record(looking_into(structured), failed=failed, shell=shell, nested=True)
     elif not any(isinstance(look(key), bool) for key in ("isError", "is_error")):
         return NOTHING
     if found.failed or found.status is not None:
         return found
     content = look("content")
     if isinstance(content, str):
-        return _of_text(content, failed=failed, shell=shell)
+        return _of_text(content, failed=failed, shell=shell, nested=True)
     if isinstance(content, list | tuple):
-        return _of_blocks(content, failed=failed, shell=shell)
+        return _of_blocks(content, failed=failed, shell=shell, nested=True)
     return found
 
 
-def _of_blocks(blocks: list[object] | tuple[object, ...], *, failed: bool, shell: bool) -> Reading:
+def _of_blocks(
+    blocks: Sequence[object], *, failed: bool, shell: bool, nested: bool = False
+) -> Reading:
     """A single text block is its text; of several the first gives a failure its words.
 
     The items of any other list are nobody's failure.
@@ -283,7 +297,7 @@ def _of_blocks(blocks: list[object] | tuple[object, ...], *, failed: bool, shell
             look = looking_into(block)
             text = look("text") if look("type") == "text" else None
         if isinstance(text, str):
-            return _of_text(text, failed=failed, shell=shell)
+            return _of_text(text, failed=failed, shell=shell, nested=nested)
     return NOTHING
 
 
@@ -318,12 +332,12 @@ def received(look: Look) -> str:
     return " ".join(body[:BODY].decode("utf-8", "ignore") for body in kept if type(body) is bytes)
 
 
-# --- texts -------------------------------------------------------------------------------------
+# --- texts ---------------------------------------------------------------------------------------
 
 _FIRST = re.compile(r"[\s\ufeff]*+(\S)")
 
 
-def _of_text(text: str, *, failed: bool, shell: bool) -> Reading:
+def _of_text(text: str, *, failed: bool, shell: bool, nested: bool = False) -> Reading:
     if shell:
         return Reading(text=text[:SHORT]) if failed else NOTHING
     first = _FIRST.match(text)
@@ -334,7 +348,7 @@ def _of_text(text: str, *, failed: bool, shell: bool) -> Reading:
         if isinstance(record, dict):
             if not failed and tells_nothing(record):
                 return NOTHING
-            found = _of_record(record.get, failed=failed, shell=False)
+            found = _of_record(record.get, failed=failed, shell=False, nested=nested)
             return found if found.text or not failed else _with_text(found, text)
     if text.startswith("meta=") and text.endswith("isError=True"):
         said = text[text.find("text=") + 6 :] if "text=" in text[:SHORT] else text

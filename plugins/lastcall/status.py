@@ -1,15 +1,17 @@
 """The HTTP status in whatever a tool returned or raised, and what it means for the next call."""
 
+# ruff: noqa: PLR2004 - a status is its own best name
+
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from msgspec.structs import replace
 
@@ -55,7 +57,7 @@ def returned(
     if not failed and status is None and contained(tells_nothing, value, otherwise=False):
         return Outcome("ok", value)
     if issubclass(type(value), BaseException):
-        outcome = raised(value, policy, terminal=terminal, statuses=statuses)
+        outcome = raised(cast("BaseException", value), policy, terminal=terminal, statuses=statuses)
         return replace(outcome, content=value)
     found = contained(
         lambda it: read(it, failed=failed is True, shell=policy.shell), value, otherwise=NOTHING
@@ -247,8 +249,8 @@ def _carried(error: BaseException) -> int | None:
 
 def _metadata(response: object, name: str) -> object:
     """A field of botocore's ResponseMetadata."""
-    metadata = response.get("ResponseMetadata") if isinstance(response, dict) else None
-    return metadata.get(name) if isinstance(metadata, dict) else None
+    read_field: Callable[[Any], object] = lambda it: it["ResponseMetadata"][name]  # noqa: E731
+    return contained(read_field, response, otherwise=None)
 
 
 def _headers_of(error: BaseException) -> dict[str, str]:
@@ -279,5 +281,5 @@ def _headers(source: object) -> dict[str, str]:
     return {} if source is None else contained(_lowered, source, otherwise={})
 
 
-def _lowered(source: Any) -> dict[str, str]:
+def _lowered(source: Any) -> dict[str, str]:  # anything that has items
     return {str(name).lower(): str(value) for name, value in islice(source.items(), 2 * WIDTH)}

@@ -1,58 +1,27 @@
-"""Canonical JSON of values that orjson does not write, or not as wanted: the slow way, for any value.
-
-What JSON has no word for becomes `{"type": ..., "is": ...}`. Nobody can forge that with a dict:
-the names of a dict are written in order, and these two are not.
-"""
+"""Canonical JSON of what orjson does not write, or not as wanted: the slow way, for any value."""
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Set, ValuesView
+from collections.abc import Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Set as AbstractSet
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from enum import Enum
-from os import fspath
-from pathlib import PurePath
 from re import compile as pattern
+from types import ModuleType
 from typing import Any, Final
 from unicodedata import normalize
-from uuid import UUID
 
-import orjson
 from msgspec import Struct
 from pydantic import BaseModel, RootModel
 
-__all__ = ["OPTIONS", "Unparsed", "fields", "text", "walked"]
+from lastcall.scalars import Piece, known, scalar, tag, text
 
-OPTIONS: Final = (
-    orjson.OPT_SORT_KEYS
-    | orjson.OPT_PASSTHROUGH_DATETIME
-    | orjson.OPT_PASSTHROUGH_DATACLASS
-    | orjson.OPT_PASSTHROUGH_SUBCLASS
-)
-_MAX_BITS: Final = 2000  # Every float is shorter; Python refuses to write far longer ones.
-_MAX_EXPONENT: Final = 600
+__all__ = ["fields", "walked"]
+
 _MAX_NESTING: Final = 50
 _MAX_OBJECTS: Final = 1000
 _without_address: Final = pattern(r"\b0x[0-9A-Fa-f]+").sub
-
-
-class Unparsed:
-    """Argument text that is no JSON."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-class _Piece(bytes):
-    """Finished JSON among values that are still to be written."""
-
-    __slots__ = ()
 
 
 class _Leave:
@@ -72,23 +41,7 @@ def walked(value: object) -> bytes:
         return _stand_in(type(value))
 
 
-def text(value: str) -> bytes:
-    """A string in normal form C; lone surrogates as escapes, which orjson never writes."""
-    if not value.isascii():
-        value = normalize("NFC", value)
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        # Two surrogates that make a pair are the character they stand for.
-        value = value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-        value = normalize("NFC", value)
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return json.dumps(value).encode()
-
-
-def fields(value: object) -> Mapping[Any, object] | None:
+def fields(value: object) -> Mapping[Any, object] | None:  # noqa: PLR0911 - one line a type
     """What a mapping or a declared record holds, by name, without running its serialiser."""
     kind = type(value)
     try:
@@ -121,12 +74,12 @@ class _Walk:
         stack: list[object] = [value]
         while stack:
             item = stack.pop()
-            if type(item) is _Piece:
+            if type(item) is Piece:
                 out.append(item)
             elif type(item) is _Leave:
                 del self.path[id(item.value)]
-            elif (scalar := _scalar(item)) is not None:
-                out.append(scalar)
+            elif (plain := scalar(item)) is not None:
+                out.append(plain)
             else:
                 stack.extend(reversed(self.opened(item)))
         return b"".join(out)
@@ -135,7 +88,7 @@ class _Walk:
         """The pieces of a value that is no scalar."""
         above = self.path.get(id(item))
         if above is not None:
-            return [_tag("cycle", b"%d" % (len(self.path) - above))]
+            return [tag("cycle", b"%d" % (len(self.path) - above))]
         self.path[id(item)] = len(self.path)
         try:
             parts = self.parts(item)
@@ -143,7 +96,7 @@ class _Walk:
             parts = [_stand_in(type(item))]
         return [*parts, _Leave(item)]
 
-    def parts(self, item: object) -> list[object]:
+    def parts(self, item: object) -> list[object]:  # noqa: PLR0911 - one line a type
         kind = type(item)
         if issubclass(kind, Enum):
             return [item.value]  # type: ignore[attr-defined]
@@ -155,13 +108,13 @@ class _Walk:
             return [item.root]  # type: ignore[attr-defined]
         if (named := fields(item)) is not None:
             return self.pairs(named.items())
-        if issubclass(kind, (set, frozenset, Set)):
+        if issubclass(kind, (set, frozenset, AbstractSet)):
             parts = sorted([self.nested(part) for part in item])  # type: ignore[attr-defined]
-            return [_tag("set", b"[" + b",".join(parts) + b"]")]
+            return [tag("set", b"[" + b",".join(parts) + b"]")]
         if issubclass(kind, ValuesView):
             return _listed(iter(item))  # type: ignore[call-overload]
-        known = _known(item, kind)
-        return self.foreign(item, kind) if known is None else [known]
+        single = known(item, kind)
+        return self.foreign(item, kind) if single is None else [single]
 
     def nested(self, value: object) -> bytes:
         """What must be whole before its neighbours: members of sets, names that are no text."""
@@ -183,12 +136,12 @@ class _Walk:
         if len({key for key, _ in keyed}) == len(keyed):
             keyed.sort(key=lambda entry: entry[0])
         else:
-            keyed = sorted((key, _Piece(self.nested(value))) for key, value in keyed)
+            keyed = sorted((key, Piece(self.nested(value))) for key, value in keyed)
         inside: list[object] = []
         for key, value in keyed:
-            inside += (_Piece(b",[" if inside else b"["), _Piece(key), _Piece(b","), value)
-            inside.append(_Piece(b"]"))
-        return [_Piece(b'{"type":"dict","is":['), *inside, _Piece(b"]}")]
+            inside += (Piece(b",[" if inside else b"["), Piece(key), Piece(b","), value)
+            inside.append(Piece(b"]"))
+        return [Piece(b'{"type":"dict","is":['), *inside, Piece(b"]}")]
 
     def foreign(self, item: object, kind: type) -> list[object]:
         """An object nobody declared: its type, and its attributes or its words for itself."""
@@ -198,6 +151,8 @@ class _Walk:
             return [item.__array__().tolist()]  # type: ignore[attr-defined]
         if issubclass(kind, BaseException):
             held: object = item.args  # type: ignore[attr-defined]
+        elif issubclass(kind, ModuleType):
+            held = item.__name__  # type: ignore[attr-defined]
         elif isinstance(name := getattr(item, "__qualname__", None), str):
             held = f"{getattr(item, '__module__', '')}.{name}"
         else:
@@ -207,74 +162,8 @@ class _Walk:
                 held = _without_address("", repr(item))
         if not held:
             return [_stand_in(kind)]
-        return [_Piece(b'{"type":"object","is":[' + text(_called(kind)) + b","), held, _Piece(b"]}")]
-
-
-def _scalar(value: object) -> bytes | None:
-    kind = type(value)
-    if kind is str:
-        return text(value)  # type: ignore[arg-type]
-    if kind is int:
-        return _whole(value)  # type: ignore[arg-type]
-    if value is None:
-        return b"null"
-    if kind is bool:
-        return b"true" if value else b"false"
-    if kind is float:
-        return _real(value)  # type: ignore[arg-type]
-    return None
-
-
-def _known(item: Any, kind: type) -> bytes | None:  # noqa: PLR0911 - one line a type
-    """Values of the standard library, subclasses of scalars included."""
-    if issubclass(kind, str):
-        return _Piece(text(str.__str__(item)))
-    if issubclass(kind, int):
-        return _Piece(_whole(int.__int__(item)))
-    if issubclass(kind, float):
-        return _Piece(_real(float.__float__(item)))
-    if issubclass(kind, UUID):
-        return _Piece(text(str(item)))
-    if issubclass(kind, Decimal):
-        return _Piece(_decimal(item))
-    if issubclass(kind, (bytes, bytearray, memoryview)):
-        return _tag("bytes", b'"' + b64encode(bytes(item)) + b'"')
-    if issubclass(kind, datetime):
-        return _tag("datetime", text(item.isoformat()))
-    if issubclass(kind, (date, time)):
-        return _tag("date" if issubclass(kind, date) else "time", text(item.isoformat()))
-    if issubclass(kind, timedelta):
-        return _tag("timedelta", b"%d" % (item // timedelta(microseconds=1)))
-    if issubclass(kind, PurePath):
-        return _tag("path", text(fspath(item)))
-    if kind is Unparsed:
-        return _tag("unparsed", text(item.text))
-    return None
-
-
-def _whole(value: int) -> bytes:
-    if value.bit_length() > _MAX_BITS:
-        return _tag("int", b'"%x"' % value)
-    return b"%d" % value
-
-
-def _real(value: float) -> bytes:
-    if value - value != 0:
-        return _tag("float", b'"%s"' % repr(value).encode())
-    return _whole(int(value)) if value.is_integer() else orjson.dumps(value)
-
-
-def _decimal(value: Decimal) -> bytes:
-    """As the float it equals, if there is one: JSON has one kind of number."""
-    if not value.is_finite():
-        return _real(float("nan")) if value.is_nan() else _real(float(value))
-    if abs(value.adjusted()) > _MAX_EXPONENT:
-        return _tag("decimal", text(str(value)))
-    if value == (whole := int(value)):
-        return _whole(whole)
-    if value == Decimal(near := float(value)) or value == Decimal(repr(near)):
-        return _real(near)
-    return _tag("decimal", text(format(value, "f").rstrip("0")))
+        start = b'{"type":"object","is":[' + text(_called(kind)) + b","
+        return [Piece(start), held, Piece(b"]}")]
 
 
 def _attributes(item: object, kind: type) -> dict[str, object]:
@@ -291,8 +180,8 @@ def _attributes(item: object, kind: type) -> dict[str, object]:
 def _name(name: object) -> str | None:
     """A dict's key as text; None: it is no text."""
     if type(name) is not str:
-        while isinstance(name, Enum):
-            name = name.value
+        while issubclass(type(name), Enum):
+            name = name.value  # type: ignore[attr-defined]
         if not issubclass(type(name), str):
             return None
         name = str.__str__(name)
@@ -302,21 +191,15 @@ def _name(name: object) -> str | None:
 def _listed(items: Iterable[object]) -> list[object]:
     inside: list[object] = []
     for item in items:
-        inside += (_Piece(b",") if inside else _Piece(b"["), item)
-    return [*inside, _Piece(b"]")] if inside else [_Piece(b"[]")]
+        inside += (Piece(b",") if inside else Piece(b"["), item)
+    return [*inside, Piece(b"]")] if inside else [Piece(b"[]")]
 
 
-def _joined(
-    start: bytes, named: Iterable[tuple[bytes, object]], end: bytes
-) -> list[object]:
+def _joined(start: bytes, named: Iterable[tuple[bytes, object]], end: bytes) -> list[object]:
     inside: list[object] = []
     for name, value in named:
-        inside += (_Piece((b"," if inside else start) + name + b":"), value)
-    return [*inside, _Piece(end)] if inside else [_Piece(start + end)]
-
-
-def _tag(kind: str, data: bytes) -> _Piece:
-    return _Piece(b'{"type":"%s","is":%s}' % (kind.encode(), data))
+        inside += (Piece((b"," if inside else start) + name + b":"), value)
+    return [*inside, Piece(end)] if inside else [Piece(start + end)]
 
 
 def _called(kind: type) -> str:
@@ -328,5 +211,5 @@ def _called(kind: type) -> str:
     return f"{module}.{name}" if type(module) is type(name) is str else "object"
 
 
-def _stand_in(kind: type) -> _Piece:
-    return _tag("object", text(_called(kind)))
+def _stand_in(kind: type) -> Piece:
+    return tag("object", text(_called(kind)))

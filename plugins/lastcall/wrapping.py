@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from functools import update_wrapper
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Self, cast, get_args, get_type_hints
 
 from lastcall.call import Call, Outcome
 from lastcall.stop import Stopped
@@ -34,9 +34,7 @@ class Calling:
         self._token: Any = None
         self._outcome: Outcome | None = None
 
-    def result(
-        self, value: Any, *, failed: bool | None = None, status: int | None = None
-    ) -> Any:
+    def result(self, value: Any, *, failed: bool | None = None, status: int | None = None) -> Any:
         """Say what the call brought, and get it back. *failed* and *status* are what is known beside
         it. Without this the result counts as unchanged."""
         if self._ticket is not None:
@@ -44,6 +42,11 @@ class Calling:
                 self._ticket, value, failed=failed, status_code=status
             )
         return value
+
+    def handed_over(self) -> Ticket | None:
+        """The ticket, to be settled by somebody else."""
+        ticket, self._ticket = self._ticket, None
+        return ticket
 
     def __enter__(self) -> Self:
         if not self._guard.inside(self._call.name, self._seam):
@@ -56,14 +59,20 @@ class Calling:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         outcome = self._over(error)
         if self._ticket is not None:
             self._end(self._guard.observe(self._ticket, outcome), error)
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         outcome = self._over(error)
         if self._ticket is not None:
@@ -103,34 +112,32 @@ def wrapped(
             " that reads it, or return a list"
         )
     declared = ToolPolicy(**tool)
-    called = name or getattr(fn, "__name__", type(fn).__name__)
+    own = getattr(fn, "__name__", type(fn).__name__)
     arguments = Arguments(fn, body)
 
-    if inspect.iscoroutinefunction(body):
+    def calling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Calling:
+        call = Call(name or str(own), arguments(args, kwargs))
+        return Calling(guard, call, declared, seam="wrap")
 
-        async def guarded(*args: Any, **kwargs: Any) -> Any:
-            call = Call(called, arguments(args, kwargs))
-            async with Calling(guard, call, declared, seam="wrap") as calling:
-                return calling.result(await fn(*args, **kwargs))
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        with calling(args, kwargs) as call:
+            value = fn(*args, **kwargs)
+            if not inspect.isawaitable(value):
+                return call.result(value)
+            ticket = call.handed_over()
+        return awaited(guard, ticket, value)
 
-    else:
+    async def aguarded(*args: Any, **kwargs: Any) -> Any:
+        async with calling(args, kwargs) as call:
+            return call.result(await fn(*args, **kwargs))
 
-        def guarded(*args: Any, **kwargs: Any) -> Any:
-            call = Call(called, arguments(args, kwargs))
-            calling = Calling(guard, call, declared, seam="wrap")
-            with calling:
-                value = fn(*args, **kwargs)
-                if not inspect.isawaitable(value):
-                    return calling.result(value)
-                ticket, calling._ticket = calling._ticket, None
-            return awaited(guard, ticket, value)
-
-    update_wrapper(guarded, fn)
-    guarded.__name__ = getattr(fn, "__name__", type(fn).__name__)
-    guarded.__signature__ = arguments.signature  # type: ignore[attr-defined]
-    guarded.__annotations__ = dict(getattr(body, "__annotations__", {}))
-    guarded.__lastcall__ = guard  # type: ignore[attr-defined]
-    return guarded
+    wrapper: Any = aguarded if inspect.iscoroutinefunction(body) else guarded
+    update_wrapper(wrapper, fn)
+    wrapper.__name__ = own
+    wrapper.__signature__ = arguments.signature
+    wrapper.__annotations__ = dict(getattr(body, "__annotations__", {}))
+    wrapper.__lastcall__ = guard
+    return cast("Callable[..., Any]", wrapper)
 
 
 async def awaited(guard: Guard, ticket: Ticket | None, value: Awaitable[Any]) -> Any:

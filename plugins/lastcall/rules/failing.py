@@ -38,8 +38,8 @@ class Failing(Settings, frozen=True):
     times: Limit = 3
 
     def key(self, call: Call) -> Key | None:
-        where = call.where
-        shard = ("run", where.run) if where.thread is None else ("thread", where.thread)
+        thread = call.where.thread
+        shard = call.shard if thread is None else ("thread", thread)
         return (shard, self.name, call.fingerprint)
 
     def start(self) -> Failures:

@@ -98,9 +98,7 @@ class Same(Settings, frozen=True):
         )
 
 
-def counted(
-    seen: tuple[tuple[str, int], ...], digest: str | None
-) -> tuple[tuple[str, int], ...]:
+def counted(seen: tuple[tuple[str, int], ...], digest: str | None) -> tuple[tuple[str, int], ...]:
     """*seen* with one more of *digest*, which comes first."""
     assert digest is not None
     before = next((count for known, count in seen if known == digest), 0)

@@ -6,17 +6,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, StrictBool
 
+from lastcall.call import Call, Kind
 from lastcall.contracts import Key
-from lastcall.call import Call
 
-TOOLS = frozenset({"tool"})
+TOOLS: frozenset[Kind] = frozenset({"tool"})
 """The kinds of call that repeat rules look at: an attempt of a call already counted is none."""
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, frozen=True):
     """Frozen settings; an unknown key is an error, not a rule that silently does nothing."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     enforce: StrictBool = True
     """False: decide, log and report, and refuse nothing."""
@@ -24,5 +24,4 @@ class Settings(BaseModel):
 
 def in_turn(call: Call, rule: str, *rest: Any) -> Key:
     """The key of a record that lives as long as the turn of *call*."""
-    where = call.where
-    return (("run", where.run), rule, where.turn, *rest)
+    return (call.shard, rule, call.where.turn, *rest)

@@ -150,10 +150,13 @@ class MemoryStore:
 
     def _claim(self, claims: Sequence[Claim], now: float) -> tuple[int | None, tuple[int, ...]]:
         counts = [self._count(claim, now) for claim in claims]
+        ahead: dict[Key, int] = {}
         for index, (claim, count) in enumerate(zip(claims, counts, strict=True)):
-            amount = claim.amount if isinstance(claim, Take) else 1
-            if claim.limit is not None and count + amount > claim.limit:
+            # Two claims of one decision may name the same counter.
+            wanted = ahead.get(claim.key, 0) + (claim.amount if isinstance(claim, Take) else 1)
+            if claim.limit is not None and count + wanted > claim.limit:
                 return index, tuple(counts)
+            ahead[claim.key] = wanted
         for index, claim in enumerate(claims):
             counts[index] = self._grant(claim, now)
         return None, tuple(counts)
@@ -170,7 +173,6 @@ class MemoryStore:
 
     def _grant(self, claim: Claim, now: float) -> int:
         records = self._shard(claim.key[0])
-        # Counted again: two claims of one decision may name the same counter.
         count = self._count(claim, now)
         if isinstance(claim, Take):
             records[claim.key] = (bucket(claim.window, now), count + claim.amount)
@@ -213,4 +215,3 @@ class MemoryStore:
 def bucket(window: float | None, now: float) -> int:
     """The number of the fixed window that *now* falls in; 0 when there is but one."""
     return 0 if window is None else int(now // window)
-

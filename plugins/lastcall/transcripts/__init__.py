@@ -77,6 +77,9 @@ def _note(name: str) -> bool:
 def _unknown(document: Document) -> Unreadable:
     if document.broken:
         first = document.broken[0]
-        return Unreadable(first.file, first.line, f"not a transcript, and {first.problem}")
+        return Unreadable(
+            first.file, first.line, f"not a transcript, and {first.problem}", foreign=True
+        )
     known = ", ".join(sorted(one.name for one in readers()))
-    return Unreadable(str(document.path), None, f"not a transcript: no reader of {known} knows it")
+    problem = f"not a transcript: no reader of {known} knows it"
+    return Unreadable(str(document.path), None, problem, foreign=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from lastcall.transcripts.blocks import hear
 from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import mapping, seconds, text
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, RecordedCall, Transcript, Unreadable
-from msgspec.structs import replace
 
 
 class ClaudeCode:
-    """Anthropic messages, one block a line; those of a sub-agent are a chain and a turn of their own."""
+    """Anthropic messages, one block a line; a sub-agent's are a chain and a turn of their own."""
 
     name = "claude-code-jsonl"
     specificity = 50
@@ -63,12 +64,12 @@ class _Chains:
         if row.get("type") not in ("user", "assistant") or row.get("isMeta") is True:
             return
         said = text(message.get("id"))
-        before = len(chain.pairing.calls())
+        before = len(chain.pairing)
         more = said is not None and said == chain.said
         hear(chain.pairing, message, ts=seconds(row.get("timestamp")), more=more)
-        chain.said = said
-        after = len(chain.pairing.calls())
-        self._order += [(chain, place) for place in range(before, after)]
+        if row["type"] == "assistant":
+            chain.said = said
+        self._order += [(chain, place) for place in range(before, len(chain.pairing))]
 
     def _of(self, row: dict[str, Any]) -> _Chain:
         if row.get("isSidechain") is not True:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
-from lastcall.transcripts.fields import mapping, text
-from lastcall.transcripts.recorded import Document, Unreadable
 from msgspec import Struct
+
+from lastcall.transcripts.fields import mapping, objects, text
+from lastcall.transcripts.recorded import Document, Unreadable
 
 GLANCE = 20
 """How many messages or lines of a document are looked at to tell its format."""
@@ -17,11 +17,10 @@ Test = Callable[[dict[str, Any]], bool]
 
 
 class Conversation(Struct, frozen=True):
-    """The messages of one run. *run* is unique in its file; *around* is the object they are in."""
+    """The messages of one run; *run* is unique in its file."""
 
     run: str
     messages: list[dict[str, Any]]
-    around: dict[str, Any]
 
 
 class Names:
@@ -54,27 +53,15 @@ def records(document: Document) -> list[tuple[int | None, Any]]:
 
 def glance(document: Document) -> list[dict[str, Any]]:
     """The first few objects among the records."""
-    if document.rows:
-        some: Iterator[Any] = (value for _, value in document.rows[:GLANCE])
-    else:
-        some = (
-            islice(iter(document.value), GLANCE)
-            if isinstance(document.value, list)
-            else iter([document.value])
-        )
-    return [value for value in some if isinstance(value, dict)]
+    return objects([record for _, record in records(document)[:GLANCE]])
 
 
 def holds(document: Document, test: Test, keys: tuple[str, ...] = ("messages",)) -> bool:
     """Whether the document holds messages that pass *test*."""
-    seen = glance(document)
-    if seen and all(map(test, seen)):
+    if _are(glance(document), test):
         return True
-    for _, record in records(document)[:GLANCE]:
-        messages = _within(record, keys)
-        if messages is not None and _are(messages, test):
-            return True
-    return False
+    inside = [_within(record, keys) for _, record in records(document)[:GLANCE]]
+    return any(_are(messages, test) for messages in inside if messages)
 
 
 def conversations(
@@ -88,21 +75,22 @@ def conversations(
     file, names = str(document.path), Names(document)
     found = records(document)
     if _are([record for _, record in found], test):
-        lines = [(line, record) for line, record in found if not isinstance(record, dict)]
-        yield from (Unreadable(file, line, "no message") for line, _ in lines)
-        yield Conversation(names.name(), [r for _, r in found if isinstance(r, dict)], {})
+        for line, record in found:
+            if not isinstance(record, dict):
+                yield Unreadable(file, line, "no message")
+        yield Conversation(names.name(), objects([record for _, record in found]))
         return
     for line, record in found:
         messages = _within(record, keys)
         if messages is None:
             yield Unreadable(file, line, f"no list of messages under {' or '.join(keys)}")
             continue
-        told = [message for message in messages if isinstance(message, dict)]
+        told = objects(messages)
         if len(told) < len(messages):
             yield Unreadable(file, line, f"{len(messages) - len(told)} messages are no objects")
         around = mapping(record)
         wanted = next((text(around[key]) for key in called if text(around.get(key))), None)
-        yield Conversation(names.name(wanted), told, around)
+        yield Conversation(names.name(wanted), told)
 
 
 def _within(record: Any, keys: tuple[str, ...]) -> list[Any] | None:
@@ -113,5 +101,5 @@ def _within(record: Any, keys: tuple[str, ...]) -> list[Any] | None:
 
 
 def _are(messages: list[Any], test: Test) -> bool:
-    seen = [message for message in messages[:GLANCE] if isinstance(message, dict)]
+    seen = objects(messages[:GLANCE])
     return bool(seen) and all(map(test, seen))

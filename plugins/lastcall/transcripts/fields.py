@@ -60,7 +60,7 @@ def _instant(value: str) -> float | None:
 
 
 def http(value: Any) -> int | None:
-    """An HTTP status: a number from 100 to 599, or such a number as text; None for anything else."""
+    """An HTTP status: a number from 100 to 599, or the text of one; None for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:4])
     return value if type(value) is int and value in STATUSES else None

@@ -6,18 +6,19 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from lastcall.transcripts.conversations import Conversation, conversations, holds
-from lastcall.transcripts.fields import text, words
+from lastcall.transcripts.conversations import GLANCE, Conversation, conversations, glance
+from lastcall.transcripts.fields import objects, text, words
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, RecordedCall, Transcript, Unreadable
 
 KEYS = ("history",)
 ORDER = re.compile(r"Orchestrator \(-> (.+)\)")
+THOUGHTS = "Orchestrator ("
+"""How the role of what the orchestrator tells itself, or anyone, begins."""
+
 FENCE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 TERMINAL = "Computer_terminal"
 """The member of an AG2 group that runs the code in the message before."""
-
-SPEAKERS = frozenset({"human", "user", "assistant"})
 
 
 class GroupChat:
@@ -28,7 +29,10 @@ class GroupChat:
 
     def sniff(self, document: Document) -> bool:
         """Messages of an orchestrator, or of named members under `history`."""
-        return holds(document, _message, KEYS)
+        seen = glance(document)
+        if any(str(message.get("role")).startswith(THOUGHTS) for message in seen):
+            return True
+        return any(_group(objects(chat.get("history"))[:GLANCE]) for chat in seen)
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a chat."""
@@ -41,10 +45,20 @@ class GroupChat:
 
 
 def _message(message: dict[str, Any]) -> bool:
-    role = message.get("role")
-    if not isinstance(role, str) or "content" not in message:
+    return isinstance(message.get("role"), str) and "content" in message
+
+
+def _group(messages: list[dict[str, Any]]) -> bool:
+    """Whether all have a member's name, or one is the orchestrator's."""
+    if not messages or not all(map(_message, messages)):
         return False
-    return role not in SPEAKERS or role == "human" or isinstance(message.get("name"), str)
+    return all(map(_named, messages)) or any(
+        message["role"].startswith(THOUGHTS) for message in messages
+    )
+
+
+def _named(message: dict[str, Any]) -> bool:
+    return isinstance(message.get("name"), str)
 
 
 def _calls(chat: Conversation) -> tuple[RecordedCall, ...]:
@@ -66,6 +80,6 @@ def _calls(chat: Conversation) -> tuple[RecordedCall, ...]:
             pairing.reply()
             if code:
                 pairing.call(TERMINAL, {"code": "\n".join(code)}, agent=speaker)
-        else:
+        elif not role.startswith(THOUGHTS):
             pairing.answer(said, tool=role)
     return pairing.calls()

@@ -57,7 +57,7 @@ def _calls(nodes: list[dict[str, Any]]) -> tuple[RecordedCall, ...]:
         tool = (text(action.get(CLASS)) or "").rpartition(".")[2]
         args = {key: value for key, value in action.items() if key not in ASIDE}
         pairing.reply()
-        pairing.call(tool, args, id=f"node {last}", shell=tool in PRINTS)
+        pairing.call(tool, args, id=last, shell=tool in PRINTS)
         if observed:
             wrong = observed.get("expect_correction")
             failed = wrong if isinstance(wrong, bool) else None

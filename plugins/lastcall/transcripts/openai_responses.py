@@ -62,25 +62,21 @@ class OpenAIResponses:
 
 
 def _items(items: list[dict[str, Any]]) -> bool:
-    kinds = [item.get("type") for item in items]
-    typed = all(
-        isinstance(kind, str) or (kind is None and item.get("role") in ROLES)
-        for kind, item in zip(kinds, items, strict=True)
-        if _plain(kind) and _plain(item.get("role"))
-    )
-    return typed and any(
-        kind in MARKS or (kind == "message" and _spoken(item))
-        for kind, item in zip(kinds, items, strict=True)
-        if isinstance(kind, str)
-    )
+    """Whether all are items or bare messages, and one of them of a kind that only this API has."""
+    return all(map(_typed, items)) and any(map(_telling, items))
 
 
-def _plain(value: Any) -> bool:
-    return value is None or isinstance(value, str)
+def _typed(item: dict[str, Any]) -> bool:
+    kind, role = item.get("type"), item.get("role")
+    return isinstance(kind, str) or (kind is None and isinstance(role, str) and role in ROLES)
 
 
-def _spoken(item: dict[str, Any]) -> bool:
-    return isinstance(item.get("role"), str) and "content" in item
+def _telling(item: dict[str, Any]) -> bool:
+    kind, content = item.get("type"), item.get("content")
+    if kind == "message":
+        texts = [str(block.get("type")) for block in objects(content)]
+        return any(text in ("input_text", "output_text") for text in texts)
+    return isinstance(kind, str) and kind in MARKS
 
 
 def _within(record: Any) -> list[dict[str, Any]]:
@@ -97,9 +93,7 @@ def _within(record: Any) -> list[dict[str, Any]]:
 def _calls(items: list[dict[str, Any]]) -> tuple[RecordedCall, ...]:
     pairing, answering = Pairing(), False
     for item in items:
-        kind, role = item.get("type"), item.get("role")
-        if not _plain(kind) or not _plain(role):
-            continue
+        kind, role = text(item.get("type")), item.get("role")
         if role == "user":
             pairing.user()
             answering = False
@@ -110,12 +104,12 @@ def _calls(items: list[dict[str, Any]]) -> tuple[RecordedCall, ...]:
                 failed=_failed(item) if kind == "apply_patch_call_output" else None,
             )
             answering = False
-        elif role == "assistant" or (role is None and isinstance(kind, str)):
+        elif role == "assistant" or (role is None and kind is not None):
             if not answering:
                 pairing.reply()
                 answering = True
             if kind in CALLS:
-                _ask(pairing, str(kind), item)
+                _ask(pairing, kind, item)
     return pairing.calls()
 
 

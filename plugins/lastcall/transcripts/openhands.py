@@ -12,7 +12,7 @@ from lastcall.transcripts.recorded import Document, RecordedCall, Transcript, Un
 
 
 class OpenHands:
-    """Actions with `tool_call_metadata` are calls; an observation has that of the call it answers."""
+    """Actions with `tool_call_metadata` are calls; an observation has that of its call."""
 
     name = "openhands-output-jsonl"
     specificity = 50

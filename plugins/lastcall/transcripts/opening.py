@@ -24,7 +24,7 @@ def opened(path: Path) -> Document | Unreadable:
     except (OSError, ValueError) as error:
         return Unreadable(file, None, f"cannot be opened: {error}")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        text = content.decode("utf-16", errors="surrogateescape")
+        text = content.decode("utf-16", errors="replace")
     elif b"\0" in content[:HEAD]:
         return Unreadable(file, None, "a binary file, not text")
     else:

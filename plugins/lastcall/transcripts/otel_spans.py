@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import Struct
+
 from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import arguments, http, mapping, objects, seconds, text
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, RecordedCall, Transcript, Unreadable
-from msgspec import Struct
 
 NAMES = ("gen_ai.tool.name", "tool.name", "entity.1.name", "traceloop.entity.name")
 ARGUMENTS = (

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from lastcall.transcripts.fields import NAMELESS, arguments, text
-from lastcall.transcripts.recorded import RecordedCall
 from msgspec.structs import replace
 
+from lastcall.transcripts.fields import NAMELESS, arguments, text
+from lastcall.transcripts.recorded import RecordedCall
+
 SHELLS = frozenset({
-    "bash", "cmd", "code_interpreter", "exec", "exec_command", "execute_bash", "execute_code",
-    "execute_command", "execute_ipython_cell", "local_shell", "powershell", "python",
-    "python_interpreter", "run_code", "run_command", "run_shell_command", "sh", "shell",
+    "bash", "cmd", "code_interpreter", "computer_terminal", "exec", "exec_command", "execute_bash",
+    "execute_code", "execute_command", "execute_ipython_cell", "local_shell", "powershell",
+    "python", "python_interpreter", "run_code", "run_command", "run_shell_command", "sh", "shell",
     "str_replace_based_edit_tool", "str_replace_editor", "terminal",
 })  # fmt: skip
 """Tools, in lower case, that print what other programs say, under the names agents know them by."""
@@ -110,6 +111,10 @@ class Pairing:
                 break
             places.insert(0, place)
         return places
+
+    def __len__(self) -> int:
+        """How many calls there are so far."""
+        return len(self._calls)
 
     def calls(self) -> tuple[RecordedCall, ...]:
         """The calls so far, in order."""

@@ -11,6 +11,9 @@ from lastcall.transcripts.recorded import Document, Transcript, Unreadable
 
 STEP = re.compile(r"^(Question|Thought|Action|Observation)(?: (\d+))?: ?", re.MULTILINE)
 ACTION = re.compile(r"\s*(\w[\w -]*)\[(.*)\]\s*", re.DOTALL)
+HEAD = 100_000
+"""How many characters are looked at to tell the format."""
+
 FINISH = "finish"
 """The action that gives the answer: no tool."""
 
@@ -25,7 +28,7 @@ class ReactText:
         """Text with a numbered thought and a numbered action."""
         if document.value is not None or document.rows:
             return False
-        return {"Thought", "Action"} <= {m[1] for m in STEP.finditer(document.text) if m[2]}
+        return {"Thought", "Action"} <= {m[1] for m in STEP.finditer(document.text[:HEAD]) if m[2]}
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a question."""
@@ -53,6 +56,6 @@ class ReactText:
 def _steps(text: str) -> Iterator[tuple[str, str]]:
     """The kind of each step and what it says, up to the next."""
     marks = list(STEP.finditer(text))
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    for mark, end in zip(marks, ends, strict=True):
+    for number, mark in enumerate(marks, 1):
+        end = marks[number].start() if number < len(marks) else len(text)
         yield mark[1], text[mark.end() : end].rstrip("\n")

@@ -42,11 +42,13 @@ class Transcript(Struct, frozen=True):
 
 
 class Unreadable(Struct, frozen=True):
-    """A part of a file that could not be read; the rest still is. *line* counts from 1."""
+    """A part of a file that could not be read; the rest still is. *line* counts from 1. *foreign*: the
+    whole file is something else than a transcript."""
 
     file: str
     line: int | None
     problem: str
+    foreign: bool = False
 
 
 class Document(Struct, frozen=True, dict=True):

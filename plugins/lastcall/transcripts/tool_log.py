@@ -55,7 +55,7 @@ class _Run:
 
     def add(self, row: dict[str, Any]) -> None:
         said = row.get("turn")
-        if self._turn < 0 or said != self._said:
+        if self._turn < 0 or said not in (None, self._said):
             self._turn, self._said = self._turn + 1, said
         args, broken = arguments(row.get("args"))
         tool, server = str(row["name"]), text(row.get("server"))
