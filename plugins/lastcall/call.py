@@ -5,12 +5,13 @@ They are msgspec Structs, not dataclasses, because four are built for every tool
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from lastcall.fingerprint import exact, like, loose, raw
+from lastcall.lazy import lazy
+from lastcall.past import NOTHING, Past
 from lastcall.tool import PLAIN, ToolPolicy
 
 Kind = Literal["tool", "model", "attempt", "malformed"]
@@ -40,7 +41,7 @@ class Call(Struct, frozen=True, dict=True):
     *args* are the model's own arguments: a mapping, or the JSON text as the model wrote it.
     *reply* names the model message that asked for the call, *index* its place there and *size* how
     many calls that message holds (None: not known). *server* tells two tools of one name apart.
-    *policy*, *order*, *last_write* and *last_reply* are filled in by the guard.
+    *policy*, *order*, *last_write*, *last_reply* and *past* are filled in by the guard.
     """
 
     tool: str
@@ -59,23 +60,30 @@ class Call(Struct, frozen=True, dict=True):
     """The order of the last call in the turn, of another fingerprint, that was not declared `reads`."""
     last_reply: str | None = None
     """The reply of the last call in the turn that was granted."""
+    past: Past = NOTHING
+    """The last calls of the turn and what they brought."""
 
     @property
     def name(self) -> str:
         """The tool's name with its server's, where there is one: `server/tool`."""
         return self.tool if self.server is None else f"{self.server}/{self.tool}"
 
-    @cached_property
+    @lazy
     def shard(self) -> tuple[str, str | None]:
         """The shard of the call's run; one object, so that stores see at a glance that it is the same."""
         return ("run", self.where.run)
 
-    @cached_property
+    @lazy
     def fingerprint(self) -> str:
         """16 hex characters that are equal for equal calls (requirement A2)."""
         return exact(self.name, self.args, self.policy.volatile)
 
-    @cached_property
+    @lazy
+    def packed(self) -> bytes:
+        """The fingerprint as 8 bytes."""
+        return bytes.fromhex(self.fingerprint)
+
+    @lazy
     def near(self) -> str:
         """16 hex characters that are equal for calls that differ in form only (requirement A3)."""
         return loose(self.name, self.args, self.policy.volatile, strict=self.policy.writes)
@@ -97,12 +105,12 @@ class Outcome(Struct, frozen=True, dict=True):
     error: str | None = None
     retry_after: float | None = None
 
-    @cached_property
+    @lazy
     def digest(self) -> str:
         """16 hex characters of the content as it is."""
         return raw(self.content)
 
-    @cached_property
+    @lazy
     def like(self) -> str:
         """The same with white space, ids, times, durations and addresses masked; costs more."""
         return like(self.content)

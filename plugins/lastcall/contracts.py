@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lastcall.call import Call, Kind, Outcome, Where
     from lastcall.events import Event
     from lastcall.stop import Stop
+    from lastcall.tool import ToolPolicy
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -20,6 +21,10 @@ Shard = tuple[str, str | None]
 
 Key = tuple[Any, ...]
 """A record's name: its shard, its rule, and what tells it apart there. Strings exist in stores only."""
+
+Part = Literal["none", "turn", "call", "tool", "agent", "thread"]
+"""What a rule's record is about. none: it keeps no record, the turn's past is enough. turn: the turn.
+call, tool, agent: one fingerprint, tool or agent in the turn. thread: one fingerprint in the thread."""
 
 Clock = Callable[[], float]
 """Epoch seconds."""
@@ -42,12 +47,13 @@ class Rule(Protocol[S]):
     kinds: ClassVar[frozenset[Kind]]
     """The kinds of call it looks at."""
     quiet: ClassVar[bool]
-    """Whether `before` says nothing when there is no record yet."""
+    """Whether there is nothing to say before a tool call, and nothing to learn from one that went well,
+    as long as there is no record: it is not asked then."""
     enforce: bool
     """False: it decides, logs and reports, and refuses nothing."""
 
-    def key(self, call: Call) -> Key | None:
-        """The record this call belongs to; None when the rule has no business with it."""
+    def record(self, tool: ToolPolicy) -> Part | None:
+        """What a record of it is about, for calls of *tool*; None when it has no business with them."""
         ...
 
     def start(self) -> S:

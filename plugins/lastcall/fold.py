@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lastcall.call import Call, Outcome
-from lastcall.contracts import Claim, Halt, Key, Plan
+from lastcall.call import Call, Kind, Outcome
+from lastcall.contracts import Claim, Halt, Key, Part, Plan
 from lastcall.stop import Stop
+from lastcall.tool import ToolPolicy
 from lastcall.turn import ATTEMPTS, Ended, Turn, identity_of
 from lastcall.verdict import WIDTH, Ticket
 
@@ -22,8 +23,26 @@ class Lineup(Struct, frozen=True):
     """The rules and tallies that look at calls of one kind and one tool, in order."""
 
     rules: tuple[Any, ...]
+    parts: tuple[tuple[str, Part], ...]
+    """The name of each rule, and what its record is about."""
     tallies: tuple[Any, ...]
     enforce: bool
+
+    @classmethod
+    def of(cls, rules: Iterable[Any], tool: ToolPolicy, kind: Kind, *, enforce: bool) -> Lineup:
+        """Those of *rules* that have business with calls of *tool* and of *kind*."""
+        looking = [rule for rule in rules if kind in rule.kinds]
+        parts = {
+            rule.name: part
+            for rule in looking
+            if hasattr(rule, "record") and (part := rule.record(tool)) is not None
+        }
+        return cls(
+            tuple(rule for rule in looking if rule.name in parts),
+            tuple(parts.items()),
+            tuple(rule for rule in looking if hasattr(rule, "takes")),
+            enforce,
+        )
 
 
 class Decided(Struct, frozen=True):
@@ -40,22 +59,27 @@ class Decided(Struct, frozen=True):
     """The limit of each claim, also where it is only counted."""
 
 
-def keys_of(call: Call, lineup: Lineup) -> tuple[tuple[Key, ...], tuple[Any, ...]]:
-    """The record of the turn, then that of each rule with business here; and those rules."""
-    keys: list[Key] = [(call.shard, "turn")]
-    rules: list[Any] = []
-    for rule in lineup.rules:
-        key = rule.key(call)
-        if key is not None:
-            keys.append(key)
-            rules.append(rule)
-    return tuple(keys), tuple(rules)
+def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
+    """The record of the turn, then that of each rule. A rule without one is given the turn's key."""
+    where, shard = call.where, call.shard
+    turn, thread = where.turn, where.thread
+    # The fingerprint is worked out only where it is needed: a model request has none.
+    about: dict[Part, Any] = {"turn": turn, "agent": (turn, where.agent)}
+    if call.kind != "model":
+        about["call"] = (turn, call.fingerprint)
+        about["tool"] = (turn, call.name)
+    keys: list[Key] = [(shard, "turn")]
+    for name, part in lineup.parts:
+        if part == "thread":
+            of = shard if thread is None else ("thread", thread)
+            keys.append((of, name, call.fingerprint))
+        else:
+            keys.append(keys[0] if part == "none" else (shard, name, about[part]))
+    return tuple(keys)
 
 
-def deciding(
-    call: Call, lineup: Lineup, rules: Sequence[Any], now: float, records: Sequence[Any]
-) -> Plan[Decided]:
-    """What to do about *call*. *records* are the turn's and then one for each of *rules*."""
+def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> Plan[Decided]:
+    """What to do about *call*. *records* are the turn's and then one for each rule of *lineup*."""
     turn: Turn = (records[0] or Turn()).at(call)
     identity = identity_of(call)
     tries = turn.attempts(identity)
@@ -67,24 +91,27 @@ def deciding(
         stop = Stop.of(
             call, "attempts", "call", now, rule="turn", limit=ATTEMPTS, observed=tries + 1
         )
-        return refusal(call, turn, stop, rules, records, now)
+        return refusal(call, turn, stop, lineup, records, now)
     writes: list[tuple[int, Any]] = []
     shadow: list[Stop] = []
     kind = call.kind
-    for index, rule in enumerate(rules, 1):
-        if kind not in rule.kinds:
+    fresh = kind == "tool"
+    for index, rule in enumerate(lineup.rules, 1):
+        if not fresh and kind not in rule.kinds:
             continue
         state = records[index]
         if state is None:
-            if rule.quiet:
+            if fresh and rule.quiet:
                 continue
             state = rule.start()
+        elif lineup.parts[index - 1][1] == "none":
+            state = None
         said = rule.before(state, call, now)
         if said is state:
             continue
         if isinstance(said, Stop):
             if lineup.enforce and rule.enforce:
-                return refusal(call, turn, said, rules, records, now, shadow)
+                return refusal(call, turn, said, lineup, records, now, shadow)
             shadow.append(said)
         else:
             writes.append((index, said))
@@ -95,7 +122,7 @@ def deciding(
 
     def otherwise(index: int) -> Sequence[tuple[int, Any]]:
         refused = owners[index].stop(call, claims[index], 0, now)
-        return refusal(call, turn, refused, rules, records, now).writes
+        return refusal(call, turn, refused, lineup, records, now).writes
 
     return Plan(
         Decided(call, (), tuple(shadow), claims, owners, limits),
@@ -106,32 +133,40 @@ def deciding(
 
 
 def observing(
-    ticket: Ticket, outcome: Outcome, enforce: bool, now: float, records: Sequence[Any]
+    ticket: Ticket, lineup: Lineup, outcome: Outcome, now: float, records: Sequence[Any]
 ) -> Plan[Decided]:
     """What *outcome* changes, and the stops that it leads to, widest first."""
     call = ticket.call
     writes: list[tuple[int, Any]] = []
     stops: list[Stop] = []
     shadow: list[Stop] = []
-    for index, rule in enumerate(ticket.rules, 1):
-        if call.kind not in rule.kinds:
-            continue
+    kind = call.kind
+    well = outcome.kind == "ok" and outcome.grade is None
+    for index, rule in enumerate(lineup.rules, 1):
         state = records[index]
         if state is None:
+            if well and rule.quiet:
+                continue
             state = rule.start()
+        if kind not in rule.kinds:
+            continue
         said = rule.after(state, call, outcome, now)
         if said is state:
             continue
         if isinstance(said, Halt):
-            enforced = enforce and rule.enforce
+            enforced = lineup.enforce and rule.enforce
             (stops if enforced else shadow).append(said.stop)
             said = said.state
         writes.append((index, said))
     stops.sort(key=lambda stop: -WIDTH.index(stop.scope))
-    if stops and stops[0].ends_run:
-        before: Turn = (records[0] or Turn()).at(call)
-        writes.append((0, before.stopped(stops[0])))
-    releases = tuple(release for tally in ticket.tallies for release in tally.settle(call, outcome))
+    before: Turn | None = records[0]
+    if before is not None:
+        turn = before.settled(call, outcome)
+        if stops:
+            turn = turn.stopped(stops[0])
+        if turn is not before:
+            writes.append((0, turn))
+    releases = tuple(release for tally in lineup.tallies for release in tally.settle(call, outcome))
     return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, releases=releases)
 
 
@@ -139,7 +174,7 @@ def refusal(
     call: Call,
     turn: Turn,
     stop: Stop,
-    rules: Sequence[Any],
+    lineup: Lineup,
     records: Sequence[Any],
     now: float,
     shadow: Sequence[Stop] = (),
@@ -147,7 +182,7 @@ def refusal(
     """*stop* is the answer: refusal counters and closed scopes move, limits do not."""
     writes: list[tuple[int, Any]] = []
     stops = [stop]
-    for index, rule in enumerate(rules, 1):
+    for index, rule in enumerate(lineup.rules, 1):
         if call.kind not in rule.kinds:
             continue
         state = records[index]
@@ -198,6 +233,7 @@ def placed(call: Call, turn: Turn, *, again: bool) -> Call:
         turn.order + 1,
         turn.last_write(call),
         turn.reply,
+        turn.past,
     )
     # Fingerprints cost more than everything else here; the copy keeps those already taken.
     placed.__dict__.update(call.__dict__)

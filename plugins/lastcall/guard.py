@@ -92,12 +92,10 @@ class Guard:
         UnscopedError for a call outside any run under `on_unscoped="error"`, and nothing else.
         """
         try:
-            call, rules, keys, lineup = self._asked(call, declared)
+            call, keys, lineup = self._asked(call, declared)
             now = self.clock()
-            decided, answer = self.store.update(
-                keys, partial(deciding, call, lineup, rules, now), now
-            )
-            return self._decided(decided, answer, keys, rules, lineup)
+            decided, answer = self.store.update(keys, partial(deciding, call, lineup, now), now)
+            return self._decided(decided, answer, keys, lineup)
         except UnscopedError:
             raise
         except Exception as fault:
@@ -106,12 +104,12 @@ class Guard:
     async def adecide(self, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
         """`decide` for an event loop."""
         try:
-            call, rules, keys, lineup = self._asked(call, declared)
+            call, keys, lineup = self._asked(call, declared)
             now = self.clock()
             decided, answer = await self.store.aupdate(
-                keys, partial(deciding, call, lineup, rules, now), now
+                keys, partial(deciding, call, lineup, now), now
             )
-            return self._decided(decided, answer, keys, rules, lineup)
+            return self._decided(decided, answer, keys, lineup)
         except UnscopedError:
             raise
         except Exception as fault:
@@ -125,7 +123,7 @@ class Guard:
         ticket.settled = True
         try:
             now = self.clock()
-            step = partial(observing, ticket, outcome, self.policy.enforce, now)
+            step = partial(observing, ticket, ticket.lineup, outcome, now)
             decided, _ = self.store.update(ticket.keys, step, now)
             return self._observed(ticket, outcome, decided)
         except Exception as fault:
@@ -138,7 +136,7 @@ class Guard:
         ticket.settled = True
         try:
             now = self.clock()
-            step = partial(observing, ticket, outcome, self.policy.enforce, now)
+            step = partial(observing, ticket, ticket.lineup, outcome, now)
             decided, _ = await self.store.aupdate(ticket.keys, step, now)
             return self._observed(ticket, outcome, decided)
         except Exception as fault:
@@ -264,17 +262,16 @@ class Guard:
 
     # How.
 
-    def _asked(
-        self, call: Call, declared: ToolPolicy
-    ) -> tuple[Call, tuple[Any, ...], tuple[Key, ...], Lineup]:
+    def _asked(self, call: Call, declared: ToolPolicy) -> tuple[Call, tuple[Key, ...], Lineup]:
         known = self._tool(call.name, declared)
         where = self._scopes.of(call.where) or self._alone(call)
         call = replace(call, where=where, policy=known.policy)
         lineup = known.lineups.get(call.kind)
         if lineup is None:
-            lineup = known.lineups[call.kind] = self._lineup(call)
-        keys, rules = keys_of(call, lineup)
-        return call, rules, keys, lineup
+            rules = self.policy.lineup(known.policy)
+            lineup = Lineup.of(rules, known.policy, call.kind, enforce=self.policy.enforce)
+            known.lineups[call.kind] = lineup
+        return call, keys_of(call, lineup), lineup
 
     def _tool(self, name: str, declared: ToolPolicy) -> Known:
         at = (name, id(declared))
@@ -284,14 +281,6 @@ class Guard:
                 self._known.clear()
             known = self._known[at] = Known(declared, self.policy.tool(name, declared), {})
         return known
-
-    def _lineup(self, call: Call) -> Lineup:
-        rules = [rule for rule in self.policy.lineup(call.policy) if call.kind in rule.kinds]
-        return Lineup(
-            tuple(rule for rule in rules if hasattr(rule, "key")),
-            tuple(rule for rule in rules if hasattr(rule, "takes")),
-            self.policy.enforce,
-        )
 
     def _alone(self, call: Call) -> Where:
         cure = (
@@ -311,7 +300,6 @@ class Guard:
         decided: Decided,
         answer: Answer,
         keys: tuple[Key, ...],
-        rules: tuple[Any, ...],
         lineup: Lineup,
     ) -> Verdict:
         call = decided.call
@@ -339,7 +327,7 @@ class Guard:
             )
             return self._left(self._reporter.refused(call, (stop,), shadow, remaining))
         self._reporter.shadowed(call, shadow)
-        return Verdict(call, Ticket(call, keys, rules, lineup.tallies, remaining), shadow=shadow)
+        return Verdict(call, Ticket(call, keys, lineup, remaining), shadow=shadow)
 
     def _observed(self, ticket: Ticket, outcome: Outcome, decided: Decided) -> Verdict:
         return self._left(self._reporter.observed(ticket, outcome, decided.stops, decided.shadow))

@@ -105,8 +105,10 @@ class Policy(BaseModel):
     def _rules(cls, rules: tuple[Any, ...]) -> tuple[Any, ...]:
         names = [getattr(rule, "name", None) for rule in rules]
         for rule, name in zip(rules, names, strict=True):
-            if not name or not (hasattr(rule, "key") or hasattr(rule, "takes")):
-                raise ValueError(f"{rule!r} is no rule: it has no name, or neither key nor takes")
+            if not name or not (hasattr(rule, "record") or hasattr(rule, "takes")):
+                raise ValueError(
+                    f"{rule!r} is no rule: it has no name, or neither record nor takes"
+                )
             if names.count(name) > 1:
                 raise ValueError(f"two rules named {name!r}; their records would mix")
         return rules

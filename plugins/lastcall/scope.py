@@ -37,8 +37,10 @@ class Scopes:
     def of(self, where: Where) -> Where | None:
         """The whole scope of a call whose caller knows *where*; None outside any run."""
         by_hand = self._set.get()
+        if by_hand is NOWHERE and where.run is not None and where.turn is not None:
+            return where
         if by_hand.run is not None and by_hand.turn is not None:
-            return laid(where, by_hand)
+            return by_hand if where is NOWHERE else laid(where, by_hand)
         if where.run is None:
             found = (self._find() if self._find is not None else None) or self._framework()
             if found is not None:

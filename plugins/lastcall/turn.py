@@ -7,7 +7,8 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lastcall.call import Call
+from lastcall.call import Call, Outcome
+from lastcall.past import NOTHING, Past
 from lastcall.stop import Scope, Stop
 
 KEPT = 64
@@ -49,6 +50,7 @@ class Turn(Struct, frozen=True):
     seen: bytes = b""
     """Identities and their attempts, newest last."""
     ended: Ended | None = None
+    past: Past = NOTHING
 
     def at(self, call: Call) -> Turn:
         """This record, or a new one when *call* belongs to another turn. What ended the run stays."""
@@ -77,21 +79,28 @@ class Turn(Struct, frozen=True):
             seen = (seen + identity + bytes((tries,)))[-KEPT * ENTRY :]
         if call.kind != "tool":
             return replace(self, seen=seen)
-        order = self.order + 1
-        if call.policy.reads:
-            return Turn(
-                self.turn,
-                order,
-                call.reply,
-                self.write,
-                self.writer,
-                self.other_write,
-                seen,
-                self.ended,
-            )
-        print_ = call.fingerprint
-        other = self.other_write if print_ == self.writer else self.write
-        return Turn(self.turn, order, call.reply, order, print_, other, seen, self.ended)
+        order, write, writer, other = self.order + 1, self.write, self.writer, self.other_write
+        if not call.policy.reads:
+            print_ = call.fingerprint
+            other = other if print_ == writer else write
+            write, writer = order, print_
+        return Turn(
+            self.turn,
+            order,
+            call.reply,
+            write,
+            writer,
+            other,
+            seen,
+            self.ended,
+            self.past.taken(call),
+        )
+
+    def settled(self, call: Call, outcome: Outcome) -> Turn:
+        """With what *call* brought, unless this is another turn by now."""
+        if call.kind != "tool" or self.turn != call.where.turn:
+            return self
+        return replace(self, past=self.past.settled(call, outcome))
 
     def stopped(self, stop: Stop) -> Turn:
         """Ended, when *stop* reaches that far and nothing wider has."""

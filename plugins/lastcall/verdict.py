@@ -20,8 +20,7 @@ class Ticket(Struct):
 
     call: Call
     keys: tuple[Key, ...] = ()
-    rules: tuple[Any, ...] = ()
-    tallies: tuple[Any, ...] = ()
+    lineup: Any = None
     remaining: dict[str, int] = {}
     settled: bool = False
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lastcall.transcripts import RecordedCall, Transcript, Unreadable, read
 
 Told = Callable[[Any], list[Any]]
@@ -186,11 +188,69 @@ def test_inspect_samples_are_runs() -> None:
     assert (bad.result, bad.failed, bad.malformed) == ("no JSON", True, True)
 
 
-def test_a_file_of_several_runs_tells_of_each_that_is_none(told: Told) -> None:
-    for name in ("tau-bench-traj", "swe-agent-traj", "mini-swe-agent-traj", "moatless-trajectory"):
-        value = json.loads((DATA / f"{name}.json").read_text())
-        one = value[0] if isinstance(value, list) else value
-        run, other, again = told([one, {"other": 1}, one])
-        assert isinstance(other, Unreadable)
-        assert run.calls == again.calls
-        assert run.run != again.run
+ONE_VALUE = [
+    "anthropic-messages",
+    "atif",
+    "inspect-eval-log",
+    "langchain-messages",
+    "litellm-completion-log",
+    "mini-swe-agent-traj",
+    "moatless-trajectory",
+    "openai-chat-messages",
+    "openai-responses",
+    "openhands-output-jsonl",
+    "otel-spans",
+    "smolagents-jsonl",
+    "swe-agent-traj",
+    "tau-bench-traj",
+    "tau2-results",
+    "toolbench-answer-tree",
+]
+
+
+@pytest.mark.parametrize("name", ONE_VALUE)
+def test_a_file_of_several_runs_tells_of_each_that_is_none(told: Told, name: str) -> None:
+    (path,) = DATA.glob(f"{name}.*")
+    value = json.loads(path.read_text())
+    one = value[0] if name == "tau-bench-traj" else value
+    found = told([one, {"other": 1}, one])
+    assert any(isinstance(part, Unreadable) for part in found)
+    runs = [part for part in found if isinstance(part, Transcript)]
+    assert {run.format for run in runs} == {name}
+    assert len({run.run for run in runs}) == len(runs)
+
+
+@pytest.mark.parametrize("name", ["claude-code-jsonl", "openclaw-session-jsonl"])
+def test_a_line_that_is_no_event_is_told_of(told: Told, name: str) -> None:
+    text = (DATA / f"{name}.jsonl").read_text()
+    plain = '{"type": "message", "message": {"role": "system"}}'
+    bad, run = told(f"{text}[7]\n{plain}\n")
+    assert (bad.line, bad.problem) == (text.count("\n") + 1, "no event")
+    assert run.calls
+
+
+def test_group_chats_line_by_line(told: Told) -> None:
+    chat = json.loads((DATA / "multi-agent-chat.json").read_text())
+    run, bad = told("\n".join(map(json.dumps, [{"history": chat}, {"other": 1}])))
+    assert (len(run.calls), bad.line) == (2, 2)
+
+
+def test_openhands_messages_of_the_agent_are_replies(calls: Calls) -> None:
+    said = {"source": "agent", "action": "message", "args": {}}
+    metadata = {
+        "function_name": "f",
+        "tool_call_id": "a",
+        "model_response": {"choices": [{"message": {"tool_calls": [{"id": "b"}]}}]},
+    }
+    asked = {"source": "agent", "action": "f", "args": {"x": 1}, "tool_call_metadata": metadata}
+    seen = {"source": "environment", "observation": "null", "content": ""}
+    recalled = {"source": "user", "action": "recall"}
+    (call,) = calls({"history": [said, seen, recalled, asked]})
+    assert (call.reply, call.args) == (1, {"x": 1})
+
+
+def test_smolagents_steps_that_are_no_calls(told: Told) -> None:
+    steps = [{"role": "system"}, {"role": "tool-call", "content": "none"}]
+    bad, run = told({"intermediate_steps": steps})
+    assert bad.problem == "step 2: its calls are no Python literal"
+    assert run.calls == ()

@@ -162,3 +162,17 @@ def test_hosted_tools_and_a_failed_patch(calls: Calls) -> None:
     out = {"type": "apply_patch_call_output", "call_id": "p", "status": "failed", "output": "no"}
     (call,) = calls([USER, hosted, patch, out])
     assert (call.tool, call.failed, call.result) == ("apply_patch", True, "no")
+
+
+@pytest.mark.parametrize("name", ["openai-responses", "openai-chat-messages"])
+def test_a_broken_entry_of_a_bare_list_is_told_of(told: Told, name: str) -> None:
+    bare = {"openai-responses": [ITEM, 7], "openai-chat-messages": [USER, ASK, 7]}[name]
+    bad, run = told("\n".join(map(json.dumps, bare)))
+    assert bad.line == len(bare)
+    assert (run.format, len(run.calls)) == (name, 1)
+
+
+def test_messages_of_other_roles_say_nothing(calls: Calls) -> None:
+    system = {"type": "system", "content": "be brief"}
+    assert calls([system, {"type": "human", "content": "hi"}]) == ()
+    assert calls([{**USER, "type": "message"}, {"type": "reasoning"}, {"role": "system"}]) == ()

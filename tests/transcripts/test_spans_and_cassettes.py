@@ -107,3 +107,48 @@ def test_every_sample_is_read_as_what_it_is() -> None:
         runs = [run for run in read(path) if isinstance(run, Transcript)]
         assert {run.format for run in runs} == {path.stem}
         assert all(run.calls for run in runs)
+
+
+def test_values_out_of_their_otlp_wrapping(calls: Calls) -> None:
+    attributes = [
+        {"key": "span.type", "value": {"stringValue": "agentic.tool.invocation"}},
+        {"key": "input.value", "value": {"arrayValue": {"values": [{"intValue": "1"}]}}},
+        {"key": "output.value", "value": {"kvlistValue": {}}},
+        {"key": 7},
+    ]
+    span = {
+        "spanId": "s",
+        "name": "x",
+        "attributes": attributes,
+        "references": [{"refType": "CHILD_OF", "spanID": "p"}],
+        "events": [{"name": "log"}],
+    }
+    (call,) = calls({"spans": [7, span]})
+    assert (call.tool, call.args, call.result) == ("?", {"input": ["1"]}, {"kvlistValue": {}})
+
+
+def body(value: object) -> dict[str, object]:
+    return {"body": json.dumps(value)}
+
+
+def test_talks_with_every_api_in_one_cassette(calls: Calls) -> None:
+    user = {"role": "user", "parts": [{"text": "hi"}]}
+    talk = [
+        {"request": body({"other": 1}), "response": body({})},
+        {"request": body({"input": [{"role": "user"}]}), "response": body({"output": []})},
+        {
+            "request": body({"input": [{"role": "user"}, {"type": "item_reference"}]}),
+            "response": body({"output": [{"type": "reasoning"}]}),
+        },
+        {"request": body({"input": [{"type": "other_output"}]}), "response": body({"output": []})},
+        {"request": body({"contents": [user]}), "response": body({"candidates": []})},
+        {
+            "request": body({"contents": [user]}),
+            "response": body({"candidates": [{"content": {"parts": [{"text": "hello"}]}}]}),
+        },
+        {
+            "request": {"body": b"x".decode()},
+            "response": body({"error": "no"}),
+        },
+    ]
+    assert calls({"interactions": talk}) == ()

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from lastcall.call import Call, Kind, Outcome
 from lastcall.contracts import Claim, Release, Take
-from lastcall.rules.settings import TOOLS, Settings, in_turn
+from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
 from lastcall.tool import Limit
 
@@ -23,12 +23,13 @@ class Ceiling(Settings, frozen=True):
     """One alert is sent when this many were executed."""
 
     def takes(self, call: Call) -> tuple[Claim, ...]:
-        turn = Take(in_turn(call, self.name), 1, self.calls)
+        turn = Take((call.shard, self.name, call.where.turn), 1, self.calls)
         tool = call.policy
         if tool.max_calls is None and tool.alert_calls is None:
             return (turn,)
         # The narrower one first: it is the better advice when both are used up.
-        return (Take(in_turn(call, self.name, call.name), 1, tool.max_calls), turn)
+        key = (call.shard, self.name, (call.where.turn, call.name))
+        return (Take(key, 1, tool.max_calls), turn)
 
     def stop(self, call: Call, claim: Claim, observed: int, now: float) -> Stop:
         scope: Literal["turn", "tool"] = "turn" if of_turn(claim) else "tool"
@@ -43,9 +44,10 @@ class Ceiling(Settings, frozen=True):
         return "calls" if of_turn(claim) else f"calls:{call.name}"
 
     def settle(self, call: Call, outcome: Outcome) -> tuple[Release, ...]:
+        # What was executed stays spent, whatever came of it.
         return ()
 
 
 def of_turn(claim: Claim) -> bool:
     """Whether the claim is on the counter of the whole turn, not on a tool's."""
-    return len(claim.key) == 3
+    return not isinstance(claim.key[2], tuple)

@@ -6,58 +6,54 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StrictInt
 
-from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Key
-from lastcall.rules.ring import HALF, PAIR, Ring, packed
-from lastcall.rules.settings import TOOLS, Settings, in_turn
+from lastcall.call import Call, Kind
+from lastcall.contracts import Part
+from lastcall.past import HALF, PAIR
+from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
+from lastcall.tool import ToolPolicy
 
 
 class Cycle(Settings, frozen=True):
-    """Refuse the call that would begin another round after *rounds* equal ones of 2 to *longest* calls."""
+    """Refuse the call that would begin another round after *rounds* equal ones of 2 to *longest* calls.
+
+    It keeps no record: the turn's past is enough.
+    """
 
     name: ClassVar[Literal["cycle"]] = "cycle"
     kinds: ClassVar[frozenset[Kind]] = TOOLS
     quiet: ClassVar[bool] = False
 
-    rounds: Annotated[StrictInt, Field(ge=2)] = 3
-    longest: Annotated[StrictInt, Field(ge=2, le=64)] = 12
+    rounds: Annotated[StrictInt, Field(ge=2, le=10)] = 3
+    longest: Annotated[StrictInt, Field(ge=2, le=12)] = 12
 
-    def key(self, call: Call) -> Key | None:
-        return in_turn(call, self.name)
+    def record(self, tool: ToolPolicy) -> Part:
+        return "none"
 
-    def start(self) -> Ring:
-        return Ring()
+    def start(self) -> None:
+        return None
 
-    def before(self, state: Ring, call: Call, now: float) -> Ring | Stop:
-        period = self.period(state, packed(call.fingerprint))
-        if period:
-            return Stop.of(
-                call,
-                "cycle",
-                "call",
-                now,
-                rule=self.name,
-                limit=self.rounds,
-                observed=self.rounds + 1,
-            )
-        return state.taken(call, self.rounds * self.longest)
+    def before(self, state: None, call: Call, now: float) -> Stop | None:
+        if not self.period(call.past.pairs, call.packed):
+            return None
+        return Stop.of(
+            call,
+            "cycle",
+            "call",
+            now,
+            rule=self.name,
+            limit=self.rounds,
+            observed=self.rounds + 1,
+        )
 
-    def refused(self, state: Ring, call: Call, stop: Stop, now: float) -> Ring:
-        return state
-
-    def after(self, state: Ring, call: Call, outcome: Outcome, now: float) -> Ring:
-        known = outcome.kind in ("ok", "error")
-        return state.filled(call, outcome) if known else state.dropped(call)
-
-    def period(self, state: Ring, print_: bytes) -> int:
+    def period(self, pairs: bytes, print_: bytes) -> int:
         """The length of the cycle that a call would go on with; 0 when there is none."""
-        pairs = state.pairs
         if print_ not in pairs:
             return 0
-        for period in range(2, min(self.longest, len(state) // self.rounds) + 1):
+        longest = min(self.longest, len(pairs) // PAIR // self.rounds)
+        for period in range(2, longest + 1):
             width = period * PAIR
-            if pairs[-width : HALF - width or None] != print_:
+            if pairs[-width : HALF - width] != print_:
                 continue
             last = pairs[-width:]
             # One call over and over is the `same` rule's business, which looks closer.

@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Key
+from lastcall.contracts import Part
 from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
-from lastcall.tool import Limit
+from lastcall.tool import Limit, ToolPolicy
 
 
 class Failures(Struct, frozen=True):
@@ -37,10 +37,8 @@ class Failing(Settings, frozen=True):
 
     times: Limit = 3
 
-    def key(self, call: Call) -> Key | None:
-        thread = call.where.thread
-        shard = call.shard if thread is None else ("thread", thread)
-        return (shard, self.name, call.fingerprint)
+    def record(self, tool: ToolPolicy) -> Part:
+        return "thread"
 
     def start(self) -> Failures:
         return NONE
@@ -60,9 +58,6 @@ class Failing(Settings, frozen=True):
             limit=self.times,
             observed=state.count + 1,
         )
-
-    def refused(self, state: Failures, call: Call, stop: Stop, now: float) -> Failures:
-        return state
 
     def after(self, state: Failures, call: Call, outcome: Outcome, now: float) -> Failures:
         if outcome.kind == "ok":

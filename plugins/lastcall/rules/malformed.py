@@ -6,11 +6,11 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Key
-from lastcall.rules.settings import Settings, in_turn
+from lastcall.call import Call, Kind
+from lastcall.contracts import Part
+from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
-from lastcall.tool import Limit
+from lastcall.tool import Limit, ToolPolicy
 
 
 class Unusable(Struct, frozen=True):
@@ -24,12 +24,12 @@ class Malformed(Settings, frozen=True):
 
     name: ClassVar[Literal["malformed"]] = "malformed"
     kinds: ClassVar[frozenset[Kind]] = frozenset({"tool", "malformed"})
-    quiet: ClassVar[bool] = False
+    quiet: ClassVar[bool] = True
 
     in_a_row: Limit = 3
 
-    def key(self, call: Call) -> Key | None:
-        return in_turn(call, self.name)
+    def record(self, tool: ToolPolicy) -> Part:
+        return "turn"
 
     def start(self) -> Unusable:
         return Unusable()
@@ -48,9 +48,3 @@ class Malformed(Settings, frozen=True):
             limit=self.in_a_row,
             observed=state.count + 1,
         )
-
-    def refused(self, state: Unusable, call: Call, stop: Stop, now: float) -> Unusable:
-        return state
-
-    def after(self, state: Unusable, call: Call, outcome: Outcome, now: float) -> Unusable:
-        return state

@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Key
-from lastcall.rules.settings import TOOLS, Settings, in_turn
+from lastcall.contracts import Part
+from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
-from lastcall.tool import LimitOrOff
+from lastcall.tool import LimitOrOff, ToolPolicy
 
 
 class Row(Struct, frozen=True):
@@ -35,8 +35,8 @@ class Near(Settings, frozen=True):
 
     in_a_row: LimitOrOff = 3
 
-    def key(self, call: Call) -> Key | None:
-        return in_turn(call, self.name) if self.in_a_row else None
+    def record(self, tool: ToolPolicy) -> Part | None:
+        return "turn" if self.in_a_row else None
 
     def start(self) -> Row:
         return Row()
@@ -56,9 +56,6 @@ class Near(Settings, frozen=True):
                 observed=state.count + 1,
             )
         return replace(state, varied=varied, count=state.count + 1)
-
-    def refused(self, state: Row, call: Call, stop: Stop, now: float) -> Row:
-        return state
 
     def after(self, state: Row, call: Call, outcome: Outcome, now: float) -> Row:
         if call.near != state.near or outcome.kind not in ("ok", "error"):

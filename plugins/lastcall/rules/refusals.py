@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Halt, Key
-from lastcall.rules.settings import Settings, in_turn
+from lastcall.call import Call, Kind
+from lastcall.contracts import Halt, Part
+from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
-from lastcall.tool import Limit
+from lastcall.tool import Limit, ToolPolicy
 
 BRIEF = frozenset({"concurrency", "ramp"})
 """Refusals that are worth repeating, so a model that does so ignores nothing."""
@@ -43,8 +43,8 @@ class Refusals(Settings, frozen=True):
 
     max_refusals: Limit = 2
 
-    def key(self, call: Call) -> Key | None:
-        return in_turn(call, self.name, call.where.agent)
+    def record(self, tool: ToolPolicy) -> Part:
+        return "agent"
 
     def start(self) -> Rounds:
         return Rounds()
@@ -68,9 +68,6 @@ class Refusals(Settings, frozen=True):
         if whole and rounds >= self.max_refusals:
             return Halt(at, self.stop(call, rounds, now))
         return at
-
-    def after(self, state: Rounds, call: Call, outcome: Outcome, now: float) -> Rounds:
-        return state
 
     def at(self, state: Rounds, call: Call) -> Rounds:
         """The state with the reply of *call* at hand. A request to the model begins a new one."""

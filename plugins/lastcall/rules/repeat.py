@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Key
-from lastcall.rules.settings import TOOLS, Settings, in_turn
+from lastcall.contracts import Part
+from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
-from lastcall.tool import LimitOrOff
+from lastcall.tool import LimitOrOff, ToolPolicy
 
 
 class Times(Struct, frozen=True):
@@ -33,30 +33,27 @@ class Repeat(Settings, frozen=True):
     """Executions of one fingerprint in a turn. None: rules that look at results decide instead
     (`same`, `failing`, `stale`); 0: equal calls are nobody's business."""
 
-    def limit(self, call: Call) -> int:
-        """The limit for *call*'s tool; 0 when there is none."""
-        own = call.policy.max_repeats
+    def limit(self, tool: ToolPolicy) -> int:
+        """The limit for calls of *tool*; 0 when there is none."""
+        own = tool.max_repeats
         return (self.max_repeats if own is None else own) or 0
 
-    def key(self, call: Call) -> Key | None:
-        return in_turn(call, self.name, call.fingerprint) if self.limit(call) else None
+    def record(self, tool: ToolPolicy) -> Part | None:
+        return "call" if self.limit(tool) else None
 
     def start(self) -> Times:
         return Times()
 
     def before(self, state: Times, call: Call, now: float) -> Times | Stop:
-        limit = self.limit(call)
+        limit = self.limit(call.policy)
         if state.count < limit:
             return replace(state, count=state.count + 1)
         return Stop.of(
             call, "repeat", "call", now, rule=self.name, limit=limit, observed=state.count + 1
         )
 
-    def refused(self, state: Times, call: Call, stop: Stop, now: float) -> Times:
-        return state
-
     def after(self, state: Times, call: Call, outcome: Outcome, now: float) -> Times:
-        if not call.policy.polls or outcome.kind == "paused":
+        if not call.policy.polls or outcome.kind not in ("ok", "error"):
             return state
         if state.digest is None or state.digest == outcome.digest:
             return replace(state, digest=outcome.digest)

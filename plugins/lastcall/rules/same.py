@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Key
-from lastcall.rules.settings import TOOLS, Settings, in_turn
+from lastcall.contracts import Part
+from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
-from lastcall.tool import LimitOrOff
+from lastcall.tool import LimitOrOff, ToolPolicy
 
 DISTINCT = 9
 """Results remembered per call; one that forgets the tenth is still a poll."""
@@ -51,8 +51,8 @@ class Same(Settings, frozen=True):
     no_write: LimitOrOff = 5
     """The same with nothing but calls declared `reads` between."""
 
-    def key(self, call: Call) -> Key | None:
-        return in_turn(call, self.name, call.fingerprint)
+    def record(self, tool: ToolPolicy) -> Part:
+        return "call"
 
     def start(self) -> Results:
         return Results()
@@ -71,16 +71,13 @@ class Same(Settings, frozen=True):
                 )
         return replace(state, order=call.order, row=row + 1, calm=calm + 1, open=state.open + 1)
 
-    def refused(self, state: Results, call: Call, stop: Stop, now: float) -> Results:
-        return state
-
     def after(self, state: Results, call: Call, outcome: Outcome, now: float) -> Results:
         pending = max(state.open - 1, 0)
         if outcome.kind not in ("ok", "error"):
             return replace(state, open=pending)
         raw = outcome.digest
         if state.raw is None or raw == state.raw:
-            digest = state.digest if state.raw == raw else raw
+            digest = (state.raw == raw and state.digest) or raw
             return replace(
                 state, raw=raw, digest=digest, seen=counted(state.seen, digest), open=pending
             )
@@ -98,9 +95,10 @@ class Same(Settings, frozen=True):
         )
 
 
-def counted(seen: tuple[tuple[str, int], ...], digest: str | None) -> tuple[tuple[str, int], ...]:
+def counted(seen: tuple[tuple[str, int], ...], digest: str) -> tuple[tuple[str, int], ...]:
     """*seen* with one more of *digest*, which comes first."""
-    assert digest is not None
+    if not seen:
+        return ((digest, 1),)
     before = next((count for known, count in seen if known == digest), 0)
     others = tuple(pair for pair in seen if pair[0] != digest)
     return ((digest, before + 1), *others)[:DISTINCT]

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, StrictBool
 
-from lastcall.call import Call, Kind
-from lastcall.contracts import Key
+from lastcall.call import Call, Kind, Outcome
+from lastcall.stop import Stop
 
 TOOLS: frozenset[Kind] = frozenset({"tool"})
 """The kinds of call that repeat rules look at: an attempt of a call already counted is none."""
@@ -21,7 +21,10 @@ class Settings(BaseModel, frozen=True):
     enforce: StrictBool = True
     """False: decide, log and report, and refuse nothing."""
 
+    def refused(self, state: Any, call: Call, stop: Stop, now: float) -> Any:
+        """Most rules learn nothing from a refusal: limits do not move by it."""
+        return state
 
-def in_turn(call: Call, rule: str, *rest: Any) -> Key:
-    """The key of a record that lives as long as the turn of *call*."""
-    return (call.shard, rule, call.where.turn, *rest)
+    def after(self, state: Any, call: Call, outcome: Outcome, now: float) -> Any:
+        """Some rules learn nothing from an outcome."""
+        return state

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Halt, Key
-from lastcall.rules.settings import TOOLS, Settings, in_turn
+from lastcall.contracts import Halt, Part
+from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
-from lastcall.tool import LimitOrOff
+from lastcall.tool import LimitOrOff, ToolPolicy
 
 
 class Health(Struct, frozen=True):
@@ -37,17 +37,14 @@ class Streak(Settings, frozen=True):
     final: LimitOrOff = 3
     passing: LimitOrOff = 5
 
-    def key(self, call: Call) -> Key | None:
-        return None if call.policy.shell else in_turn(call, self.name, call.name)
+    def record(self, tool: ToolPolicy) -> Part | None:
+        return None if tool.shell else "tool"
 
     def start(self) -> Health:
         return WELL
 
     def before(self, state: Health, call: Call, now: float) -> Health | Stop:
         return state if self.grade(state) is None else self.stop(state, call, now, executed=False)
-
-    def refused(self, state: Health, call: Call, stop: Stop, now: float) -> Health:
-        return state
 
     def after(
         self, state: Health, call: Call, outcome: Outcome, now: float

@@ -7,14 +7,17 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Halt, Key
-from lastcall.rules.settings import Settings, in_turn
+from lastcall.contracts import Halt, Part
+from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
+from lastcall.tool import ToolPolicy
 
 
 class Answer(Struct, frozen=True):
     """The final answer a call got."""
 
+    final: bool = False
+    """Whether it got one; a status need not be known for that."""
     status: int | None = None
     detail: str | None = None
 
@@ -33,26 +36,23 @@ class Terminal(Settings, frozen=True):
     """What the first final answer closes. A turn is for the on-call guard: 15 of 188 healthy API runs
     met a 4xx and went on to succeed."""
 
-    def key(self, call: Call) -> Key | None:
-        return in_turn(call, self.name, call.fingerprint)
+    def record(self, tool: ToolPolicy) -> Part:
+        return "call"
 
     def start(self) -> Answer:
         return OPEN
 
     def before(self, state: Answer, call: Call, now: float) -> Answer | Stop:
-        if state.status is None:
+        if not state.final:
             return state
         return self.stop(call, state, now, executed=False)
-
-    def refused(self, state: Answer, call: Call, stop: Stop, now: float) -> Answer:
-        return state
 
     def after(
         self, state: Answer, call: Call, outcome: Outcome, now: float
     ) -> Answer | Halt[Answer]:
         if outcome.grade != "final":
             return state
-        answer = Answer(outcome.status, outcome.error)
+        answer = Answer(True, outcome.status, outcome.error)
         return Halt(answer, self.stop(call, answer, now, executed=True))
 
     def stop(self, call: Call, answer: Answer, now: float, *, executed: bool) -> Stop:

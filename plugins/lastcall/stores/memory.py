@@ -26,6 +26,8 @@ Records = dict[Key, Any]
 # blocking keeps the throughput; the bound keeps a stuck owner from burning a core.
 SPINS = 200
 
+NOTHING: Records = {}
+
 
 class MemoryStore:
     """Records in dictionaries, one per shard.
@@ -54,7 +56,11 @@ class MemoryStore:
         self._acquire()
         try:
             self._age(now)
-            plan = step(self._read(keys))
+            # Nearly all keys of a decision share one shard, and are one object's.
+            home = keys[0][0]
+            records = self._find(home)
+            get = (records or NOTHING).get
+            plan = step([get(key) if key[0] is home else self._get(key) for key in keys])
             if plan.releases:
                 self._check_releases(plan.releases, now)
             refused, observed = self._claim(plan.claims, now) if plan.claims else (None, ())
@@ -64,9 +70,11 @@ class MemoryStore:
             else:
                 for release in plan.releases:
                     self._release(release, now)
-            for index, state in writes:
-                key = keys[index]
-                self._shard(key[0])[key] = state
+            if writes:
+                records = self._shard(home)
+                for index, state in writes:
+                    key = keys[index]
+                    (records if key[0] is home else self._shard(key[0]))[key] = state
             return plan.value, Answer(refused, observed)
         finally:
             self._lock.release()
@@ -136,17 +144,8 @@ class MemoryStore:
             records = self._young[shard] = {}
         return records
 
-    def _read(self, keys: Sequence[Key]) -> list[Any]:
-        found: list[Any] = []
-        last: Shard | None = None
-        records: Records | None = None
-        for key in keys:
-            # Nearly all keys of a decision share one shard, often one object.
-            shard = key[0]
-            if shard is not last:
-                last, records = shard, self._find(shard)
-            found.append(None if records is None else records.get(key))
-        return found
+    def _get(self, key: Key) -> Any:
+        return (self._find(key[0]) or NOTHING).get(key)
 
     def _claim(self, claims: Sequence[Claim], now: float) -> tuple[int | None, tuple[int, ...]]:
         counts = [self._count(claim, now) for claim in claims]

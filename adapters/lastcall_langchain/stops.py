@@ -1,0 +1,180 @@
+"""How a stop looks in LangChain: exceptions, marked messages, and `stop_of`, which reads both."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from lastcall import Stop, Stopped
+
+KEY = "lastcall"
+"""Where a message made by the guard keeps the stop: `message.response_metadata["lastcall"]`."""
+
+DEPTH = 6
+"""Stream chunks hold messages at most this deep."""
+
+S = TypeVar("S", bound="Refused | RunStopped")
+
+
+class Refused(Stopped):
+    """One call was refused, where only an exception can say so."""
+
+    def __repr__(self) -> str:
+        # ToolNode(handle_tool_errors=True) shows the model the repr.
+        return str(self)
+
+    def __reduce__(self) -> tuple[type[Stopped], tuple[Stop]]:
+        return Refused, (self.stop,)
+
+
+class RunStopped(Stopped):
+    """Raised at a request to the model: the run is ended, and every call before was answered.
+
+    `.messages` are those that the model would have read.
+    """
+
+    def __init__(self, stop: Stop, messages: Sequence[Any] = ()) -> None:
+        super().__init__(stop)
+        self.messages = tuple(messages)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RunStopped, (self.stop, self.messages)
+
+
+def answerable(kind: type[S]) -> type[S]:
+    """*kind*, made such that the default error handling of ToolNode answers the call with its text.
+
+    A nested agent that is ended thereby answers the call that asked for it, too.
+    """
+    # A ToolNode exists only where its module is loaded; without it there is nothing to answer.
+    node = sys.modules.get("langgraph.prebuilt.tool_node")
+    base = getattr(node, "ToolInvocationError", None)
+    return kind if base is None else joined(kind, base)
+
+
+@cache
+def joined(kind: type[S], base: type[Any]) -> type[S]:
+    """A class that is both; it pickles as *kind*."""
+
+    class Answered(base):  # type: ignore[misc]
+        def __init__(self, message: str) -> None:
+            Exception.__init__(self, message)
+            self.message = message
+            self.tool_name = ""
+            self.tool_kwargs: dict[str, Any] = {}
+            self.source = self.filtered_errors = None
+
+    both: Any = type(kind.__name__, (kind, Answered), {"__module__": kind.__module__})
+    return both  # type: ignore[no-any-return]
+
+
+def refusal(stop: Stop) -> Refused:
+    """The exception that refuses one call."""
+    return answerable(Refused)(stop)
+
+
+def ended(stop: Stop, messages: Sequence[Any] = ()) -> RunStopped:
+    """The exception that ends the run."""
+    return answerable(RunStopped)(stop, messages)
+
+
+def mark(stop: Stop) -> dict[str, Any]:
+    """The `response_metadata` of a message that the guard made."""
+    return {KEY: stop.model_dump(mode="json")}
+
+
+def answer(stop: Stop, call_id: str, name: str) -> ToolMessage:
+    """The answer to a call that was refused, or whose own answer is a stop."""
+    return ToolMessage(
+        stop.text, tool_call_id=call_id, name=name, status="error", response_metadata=mark(stop)
+    )
+
+
+def farewell(stop: Stop) -> AIMessage:
+    """The last message of a run that the guard ended."""
+    return AIMessage(stop.text, response_metadata=mark(stop))
+
+
+def stop_of(result: Any) -> Stop | None:
+    """The stop that ended a run; None when it ended by itself.
+
+    *result* is what the agent returned: its state, messages, one message, a chunk of its stream, or
+    the exception it raised.
+    """
+    if isinstance(result, BaseException):
+        return next((found for each in chain(result) if (found := carried(each))), None)
+    for message in reversed(list(messages_in(result))):
+        if isinstance(message, HumanMessage):
+            # What stands before the last user message is told of an earlier turn.
+            return None
+        stop = marked(message)
+        if stop is not None and (stop.ends_run or isinstance(message, AIMessage)):
+            return stop
+    return None
+
+
+def marked(message: BaseMessage) -> Stop | None:
+    """The stop that the guard left in *message*."""
+    said = message.response_metadata.get(KEY) if hasattr(message, "response_metadata") else None
+    return Stop.model_validate(said) if isinstance(said, Mapping) else None
+
+
+def carried(error: BaseException) -> Stop | None:
+    """The stop that an exception carries; a drained graph is given one by the tracker."""
+    stop = getattr(error, "stop", None)
+    return stop if isinstance(stop, Stop) else None
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The exception, what it holds, and what it came from."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        each = waiting.pop(0)
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, BaseExceptionGroup):
+            waiting.extend(each.exceptions)
+        waiting += [each.__cause__, each.__context__]
+
+
+def messages_in(value: Any, depth: int = DEPTH) -> Iterator[BaseMessage]:
+    """Every message in a state, a list of them, or a chunk of a stream, in order."""
+    if isinstance(value, BaseMessage):
+        yield value
+    elif depth == 0 or isinstance(value, str | bytes):
+        return
+    elif isinstance(value, Mapping):
+        # A state has its messages in one place; a chunk has one state for each node.
+        for each in [value["messages"]] if "messages" in value else value.values():
+            yield from messages_in(each, depth - 1)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from messages_in(each, depth - 1)
+    elif hasattr(value, "messages"):
+        yield from messages_in(value.messages, depth - 1)
+
+
+class Quiet(logging.Filter):
+    """LangChain warns of every exception of a handler; a refusal is no mishap."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether *record* is of anything else."""
+        return not isinstance(sys.exc_info()[1], Refused | RunStopped)
+
+
+QUIET = Quiet()
+
+
+def keep_quiet() -> None:
+    """Let LangChain say nothing of refusals. Adding a filter twice does nothing."""
+    logging.getLogger("langchain_core.callbacks.manager").addFilter(QUIET)

@@ -1,0 +1,154 @@
+"""One tool call on its way through the guard: asked before its body, observed after it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agents.tool_context import ToolContext
+
+from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict, Where
+from lastcall_openai_agents.runs import Frame, at, inside
+
+PLAIN = ToolPolicy()
+"""A tool of which nothing was said; one object, since the guard keeps what it works out by it."""
+
+
+class Passage:
+    """What the guard must know of one tool to decide about its calls."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        declared: ToolPolicy = PLAIN,
+        *,
+        server: str | None = None,
+        alias: str | None = None,
+    ) -> None:
+        self.guard = guard
+        self.declared = declared
+        self.server = server
+        self.alias = alias
+        """The name under which the tool's function is guarded by itself."""
+
+    async def ask(
+        self, ctx: ToolContext[Any], frame: Frame, *, args: dict[str, Any] | None = None
+    ) -> Stop | None:
+        """Decide about the call of *ctx*; its ticket is kept in *frame* until the body begins. A call
+        whose ticket is there already (a check before an approval and one after) is not asked again."""
+        id_ = ctx.tool_call_id
+        if frame.kept(self.guard, id_) is not None:
+            return None
+        call = self.call(ctx, frame, args)
+        frame.run.use(self.guard)
+        with inside(frame):
+            verdict = await self.guard.adecide(call, self.declared)
+        if verdict.ticket is not None:
+            frame.keep(self.guard, id_, verdict.ticket)
+        return told(verdict)
+
+    def call(self, ctx: ToolContext[Any], frame: Frame, args: dict[str, Any] | None = None) -> Call:
+        """The call of *ctx* as the guard sees it."""
+        found = arguments(ctx.tool_arguments) if args is None else args
+        agent = ctx.agent or frame.agent
+        return Call(
+            ctx.tool_name,
+            ctx.tool_arguments if found is None else found,
+            Where(agent=agent.name if agent else None),
+            ctx.tool_call_id,
+            "malformed" if found is None else "tool",
+            frame.reply(ctx),
+            frame.place(ctx.tool_call_id),
+            frame.size,
+            self.server or ctx.tool_namespace,
+        )
+
+    async def run(
+        self,
+        ctx: ToolContext[Any],
+        body: Callable[[], Awaitable[Any]],
+        *,
+        args: dict[str, Any] | None = None,
+        patience: float | None = None,
+        paused: Callable[[], bool] = lambda: False,
+        raises: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """The result of *body*, or the text of the stop that keeps it from running or that its answer
+        is. *patience* is the time-out under which it runs; *raises* tells whether its failures are
+        meant for the caller of the run."""
+        frame = at(ctx)
+        ticket = frame.take(self.guard, ctx.tool_call_id)
+        if ticket is None:
+            stop = await self.ask(ctx, frame, args=args)
+            if stop is not None:
+                return stop.text
+            ticket = frame.take(self.guard, ctx.tool_call_id)
+            if ticket is None:
+                return await body()
+        began = asyncio.get_running_loop().time()
+        try:
+            result = await self.within(ticket, frame, body)
+        except asyncio.CancelledError as error:
+            late = asyncio.get_running_loop().time() - began
+            if patience is not None and late >= patience:
+                self.settle(ticket, frame, timed_out(patience))
+            else:
+                self.settle(ticket, frame, self.guard.raised(ticket, error))
+            raise
+        except Stopped as stopped:
+            # A guarded function, or a nested run, says itself what the model should read.
+            stop = self.settle(ticket, frame, self.guard.raised(ticket, stopped))
+            return (stop or stopped.stop).text
+        except BaseException as error:
+            stop = self.settle(ticket, frame, self.guard.raised(ticket, error))
+            if stop is None or raises() or not isinstance(error, Exception):
+                raise
+            return stop.text
+        outcome = Outcome("paused") if paused() else self.guard.returned(ticket, result)
+        stop = self.settle(ticket, frame, outcome)
+        return result if stop is None else stop.text
+
+    async def within(
+        self, ticket: Ticket, frame: Frame, body: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        """The result of *body*, in which guarded functions of the same name know they are guarded."""
+        guard = self.guard
+        with inside(frame):
+            token = guard.enter(ticket.call.name, "sdk")
+            alias = None if self.alias is None else guard.enter(self.alias, "sdk")
+            try:
+                return await body()
+            finally:
+                if alias is not None:
+                    guard.leave(alias)
+                guard.leave(token)
+
+    def settle(self, ticket: Ticket, frame: Frame, outcome: Outcome) -> Stop | None:
+        """Observe *outcome*, and give the stop that it is, if it is one. Not awaited: a call that is
+        being cancelled must be settled all the same."""
+        stop = told(self.guard.observe(ticket, outcome))
+        if not frame.run.open:
+            frame.run.finish()
+        return stop
+
+
+def told(verdict: Verdict) -> Stop | None:
+    """The stop of *verdict* that the model should read."""
+    return verdict.ending or verdict.stop
+
+
+def arguments(text: str) -> dict[str, Any] | None:
+    """The arguments in *text*; None when nobody can read them."""
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def timed_out(patience: float) -> Outcome:
+    """The SDK cancels a body that outstays its time-out, and tells the model that it failed."""
+    text = f"timed out after {patience:g} seconds"
+    return Outcome("error", text, error=text)

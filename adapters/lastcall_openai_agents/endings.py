@@ -1,0 +1,138 @@
+"""How a run ends: with the stop as its final output, or with an exception of the SDK's own kind."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable
+from typing import Any, cast
+
+from agents import (
+    Agent,
+    FunctionToolResult,
+    RunContextWrapper,
+    StopAtTools,
+    ToolsToFinalOutputFunction,
+    ToolsToFinalOutputResult,
+)
+from agents.exceptions import AgentsException
+
+from lastcall import Call, Guard, Outcome, Stop, Stopped, Where
+from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.runs import Frame, at, inside
+
+Behavior = str | StopAtTools | ToolsToFinalOutputFunction[Any]
+
+
+class RunStopped(AgentsException, Stopped):
+    """Ends a run where the SDK leaves no other way. `.stop` is the whole story, `.run_data` what the run
+    had brought; every call in it is answered."""
+
+
+class StopText(str):
+    """The text of a stop as a final output, with the stop itself as `.stop`."""
+
+    __slots__ = ("stop",)
+    stop: Stop
+
+    def __new__(cls, stop: Stop) -> StopText:
+        made = super().__new__(cls, stop.text)
+        made.stop = stop
+        return made
+
+    def __str__(self) -> str:
+        # The SDK makes a plain text of every final output, by this.
+        return self
+
+    def __getnewargs__(self) -> tuple[Stop]:  # type: ignore[override]
+        return (self.stop,)
+
+
+def stop_of(result: object) -> Stop | None:
+    """The stop that ended a run: from its result, streamed or not, its final output, or the exception
+    that it ended with. None for a run that ended by itself."""
+    if isinstance(result, Stop):
+        return result
+    if isinstance(result, StopText | Stopped):
+        return result.stop
+    if isinstance(result, BaseException):
+        cause = result.__cause__ or result.__context__
+        return None if cause is None else stop_of(cause)
+    final = getattr(result, "final_output", None)
+    if isinstance(final, Stop | StopText):
+        return stop_of(final)
+    error = _sdk.streamed_error(cast("Any", result))
+    return None if error is None else stop_of(error)
+
+
+async def ending(guard: Guard, frame: Frame) -> Stop | None:
+    """The stop that keeps the model of *frame* from being asked again; None when it may be."""
+    frame.run.use(guard)
+    agent = frame.agent.name if frame.agent else None
+    with inside(frame):
+        verdict = await guard.adecide(Call("model", kind="model", where=Where(agent=agent)))
+    if verdict.ticket is not None:
+        await guard.aobserve(verdict.ticket, Outcome())
+    if verdict.stop is None:
+        return None
+    # What ended the run tells more than that the model may not be asked for it.
+    report = guard.report(verdict.call.where.run or "")
+    return (report and report.stopped_by) or verdict.ending or verdict.stop
+
+
+async def end(frame: Frame) -> None:
+    """Before a model is asked: raise RunStopped when a guard that was asked in this run says it is over."""
+    for guard in tuple(frame.run.guards):
+        if any(guard is asked for asked in frame.asked):
+            continue
+        stop = await ending(guard, frame)
+        if stop is not None:
+            raise RunStopped(stop)
+
+
+class Ending:
+    """A `tool_use_behavior` that ends a stopped run as a normal result, and is *own* otherwise."""
+
+    def __init__(self, guard: Guard, own: Any, agent: Agent[Any]) -> None:
+        self.guard = guard
+        self.own = own
+        self._structured = structured(agent)
+
+    def covers(self, guard: Guard) -> bool:
+        """Whether *guard* is among those asked."""
+        return self.guard is guard or (isinstance(self.own, Ending) and self.own.covers(guard))
+
+    async def __call__(
+        self, ctx: RunContextWrapper[Any], results: list[FunctionToolResult]
+    ) -> ToolsToFinalOutputResult:
+        """Ask the guard whether the model may be asked again."""
+        frame = at(ctx)
+        stop = await ending(self.guard, frame)
+        frame.asked.append(self.guard)
+        if stop is None:
+            return await behaving(self.own, ctx, results)
+        plain = not (structured(frame.agent) if frame.agent else self._structured)
+        return ToolsToFinalOutputResult(True, StopText(stop) if plain else stop)
+
+
+def structured(agent: Agent[Any]) -> bool:
+    """Whether the final output of *agent* is more than a text."""
+    return agent.output_type is not None and agent.output_type is not str
+
+
+async def behaving(
+    own: Behavior, ctx: RunContextWrapper[Any], results: list[FunctionToolResult]
+) -> ToolsToFinalOutputResult:
+    """What the user's own `tool_use_behavior` says, by the SDK's rules."""
+    if own == "stop_on_first_tool":
+        return ToolsToFinalOutputResult(True, results[0].output)
+    if isinstance(own, dict):
+        names = own.get("stop_at_tool_names", [])
+        for result in results:
+            if result.tool.name in names or result.tool.qualified_name in names:
+                return ToolsToFinalOutputResult(True, result.output)
+    if not callable(own):
+        return ToolsToFinalOutputResult(False, None)
+    said = own(ctx, results)
+    if inspect.isawaitable(said):
+        said = await cast("Awaitable[ToolsToFinalOutputResult]", said)
+    return said

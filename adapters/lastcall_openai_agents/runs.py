@@ -1,0 +1,219 @@
+"""Runs, as the guard counts them: one root `Runner.run` with everything nested in it."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+from uuid import uuid4
+
+from agents import Agent, RunContextWrapper
+
+from lastcall import Guard, MemoryStore, Outcome, Ticket, Where
+from lastcall_openai_agents import _sdk
+
+PAUSES = 256
+"""Runs that wait for a person, of which the counts are kept in this process."""
+
+
+class Run:
+    """One root run. *guards* are those that were asked in it; they forget it when it is over."""
+
+    def __init__(self) -> None:
+        self.id = f"oa-{uuid4().hex}"
+        self.open = True
+        self.guards: list[Guard] = []
+        self.frames = itertools.count()
+        # A thread that the SDK could not cancel may still settle a call after the end.
+        weakref.finalize(self, swept, self.id, self.guards).atexit = False
+
+    def use(self, guard: Guard) -> None:
+        """*guard* was asked about a call of this run."""
+        if not any(guard is known for known in self.guards):
+            self.guards.append(guard)
+
+    def finish(self) -> None:
+        """The root run is over."""
+        self.open = False
+        for guard in tuple(self.guards):
+            guard.finish(self.id)
+
+
+class Frame:
+    """One `Runner.run`, root or nested: whose turn it is, what its model asked for last, and the
+    tickets of calls whose body has not begun."""
+
+    def __init__(self, run: Run, outer: Frame | None = None, context: Any = None) -> None:
+        self.run = run
+        self.root = outer is None
+        self.number = next(run.frames)
+        self.agent: Agent[Any] | None = None
+        self.path: tuple[str, ...] = ()
+        self.thread = outer.thread if outer else None
+        self.user = named(context, "user_id") or (outer.user if outer else None)
+        self.tenant = named(context, "tenant_id") or (outer.tenant if outer else None)
+        self.replies = 0
+        self.size: int | None = None
+        self.asked: list[Guard] = []
+        """Guards that were asked, since the last reply, whether the model may be."""
+        self._places: dict[str, int] = {}
+        self._tickets: dict[tuple[int, str], tuple[Guard, Ticket]] = {}
+
+    def heard(self, calls: Iterable[str]) -> None:
+        """The model asked for *calls*, by id."""
+        self.replies += 1
+        self._places = {call: index for index, call in enumerate(calls)}
+        self.size = len(self._places) or None
+        self.asked.clear()
+
+    def reply(self, ctx: RunContextWrapper[Any] | None) -> str:
+        """The name of the reply at hand. Where no reply was heard, the input tells it from others."""
+        if self.replies or ctx is None:
+            return f"{self.number}.{self.replies}"
+        agent = getattr(getattr(ctx, "agent", None), "name", "")
+        return f"{self.number}.{agent}.{ctx.usage.requests}.{len(ctx.turn_input)}"
+
+    def place(self, call: str) -> int:
+        """Where *call* stands in its reply."""
+        return self._places.get(call, 0)
+
+    def keep(self, guard: Guard, call: str, ticket: Ticket) -> None:
+        """Keep *ticket* until the body of *call* begins."""
+        self._tickets[id(guard), call] = (guard, ticket)
+
+    def kept(self, guard: Guard, call: str) -> Ticket | None:
+        """The ticket of *call*, which stays."""
+        found = self._tickets.get((id(guard), call))
+        return None if found is None else found[1]
+
+    def take(self, guard: Guard, call: str) -> Ticket | None:
+        """The ticket of *call*, whose body begins."""
+        found = self._tickets.pop((id(guard), call), None)
+        return None if found is None else found[1]
+
+    def settle(self) -> None:
+        """Nothing more will come of the calls whose body has not begun."""
+        while self._tickets:
+            _, (guard, ticket) = self._tickets.popitem()
+            guard.observe(ticket, Outcome("cancelled"))
+
+    def where(self) -> Where:
+        """The frame as the guard's scope."""
+        return Where(
+            run=self.run.id,
+            turn=self.run.id,
+            thread=self.thread,
+            agent=self.agent.name if self.agent else None,
+            user=self.user,
+            tenant=self.tenant,
+            path=self.path,
+        )
+
+    def close(self, pending: tuple[Any, ...] = ()) -> None:
+        """This `Runner.run` is over, or waits for a person to decide on *pending* calls."""
+        if pending:
+            PAUSED.put(pending, self)
+            return
+        self.settle()
+        if self.root:
+            self.run.finish()
+
+
+class Paused:
+    """Frames that wait for a person, by what they wait for: a resume is a `Runner.run` of its own, also
+    from JSON, and the turn goes on in it."""
+
+    def __init__(self) -> None:
+        self._frames: OrderedDict[tuple[Any, ...], list[Frame]] = OrderedDict()
+
+    def put(self, pending: tuple[Any, ...], frame: Frame) -> None:
+        """*frame* waits for *pending*."""
+        self._frames.setdefault(pending, []).append(frame)
+        self._frames.move_to_end(pending)
+        while len(self._frames) > PAUSES:
+            _, forgotten = self._frames.popitem(last=False)
+            for each in forgotten:
+                each.close()
+
+    def take(self, pending: tuple[Any, ...]) -> Frame | None:
+        """The newest frame that waits for *pending*; each is given once, so that none is shared."""
+        waiting = self._frames.get(pending)
+        if not waiting:
+            return None
+        frame = waiting.pop()
+        if not waiting:
+            del self._frames[pending]
+        return frame if frame.run.open else None
+
+
+PAUSED = Paused()
+FRAME: ContextVar[Frame | None] = ContextVar("lastcall_openai_agents_frame", default=None)
+SWAPS: ContextVar[Mapping[int, Agent[Any]]] = ContextVar("lastcall_openai_agents_swaps", default={})  # noqa: B039 - never written to
+"""The guarded copies to run in place of the agents of agent tools, by the id of the agent."""
+_ANCHORED: dict[int, Frame] = {}
+
+
+def here() -> Frame | None:
+    """The innermost `Runner.run` around us that is still going on."""
+    frame = FRAME.get()
+    return frame if frame is not None and frame.run.open else None
+
+
+def around() -> Frame | None:
+    """The same, also where another runner than ours is in use."""
+    frame = here()
+    if frame is not None:
+        return frame
+    owner = _sdk.enclosing_run()
+    return None if owner is None else anchored(owner)
+
+
+def at(ctx: RunContextWrapper[Any]) -> Frame:
+    """The `Runner.run` that *ctx* belongs to. Its usage object is shared by all of a root run."""
+    return here() or anchored(ctx.usage, ctx.context)
+
+
+@contextmanager
+def inside(frame: Frame) -> Iterator[Frame]:
+    """Let what is asked in the block be asked in *frame*."""
+    token = FRAME.set(frame)
+    try:
+        yield frame
+    finally:
+        FRAME.reset(token)
+
+
+def anchored(anchor: object, context: Any = None) -> Frame:
+    """The frame of a run of which only *anchor* is known, an object that lives as long as it."""
+    frame = _ANCHORED.get(id(anchor))
+    if frame is None:
+        frame = Frame(Run(), context=context)
+        weakref.finalize(anchor, loosened, id(anchor)).atexit = False
+        _ANCHORED[id(anchor)] = frame
+    return frame
+
+
+def loosened(anchor: int) -> None:
+    """The anchor of a frame is gone, so its run is over."""
+    frame = _ANCHORED.pop(anchor, None)
+    if frame is not None:
+        frame.close()
+
+
+def swept(run: str, guards: list[Guard]) -> None:
+    """Forget what came in after *run* was over."""
+    for guard in guards:
+        if isinstance(guard.store, MemoryStore) and guard.store.peek(("run", run), guard.clock()):
+            guard.finish(run)
+
+
+def named(context: Any, name: str) -> str | None:
+    """A field of the user's own context object or mapping."""
+    if isinstance(context, RunContextWrapper):
+        context = context.context
+    found = context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
+    return found if isinstance(found, str) else None

@@ -1,0 +1,110 @@
+"""The last calls of a turn and what they brought, as bytes: looking for a pair is one memory search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from lastcall.call import Call, Outcome
+
+HALF = 8
+PAIR = 2 * HALF
+"""Bytes of a (call, result) pair."""
+
+UNKNOWN = bytes(HALF)
+"""The result of a call that has none yet."""
+
+
+SIZE = 128
+"""Calls that are remembered: two kilobytes."""
+
+SLOTS = (1 << SIZE) - 1
+
+
+class Past(Struct, frozen=True):
+    """Pairs in decision order, newest last. A pair in flight holds the last known result of its call:
+    an equal call still running counts as equal."""
+
+    pairs: bytes = b""
+    open: int = 0
+    """One bit a pair, the newest lowest: its outcome is not known yet."""
+    stale: int = 0
+    """How many settled calls in a row brought nothing that had not been seen before."""
+
+    def __len__(self) -> int:
+        return len(self.pairs) // PAIR
+
+    def taken(self, call: Call) -> Past:
+        """With a slot for *call*."""
+        print_ = call.packed
+        pairs = self.pairs
+        last = self.last(print_) if print_ in pairs else UNKNOWN
+        if len(pairs) >= SIZE * PAIR:
+            pairs = pairs[PAIR:]
+        return Past(pairs + print_ + last, (self.open << 1 | 1) & SLOTS, self.stale)
+
+    def holds(self, call: Call) -> bool:
+        """Whether *call* was made before."""
+        return find(self.pairs, call.packed) >= 0
+
+    def settled(self, call: Call, outcome: Outcome) -> Past:
+        """With the result in the oldest open slot of *call*.
+
+        A call that was called off, or waits, leaves its slot as it is. The result is masked when this call brought another one before: only then does it matter what
+        of it is volatile.
+        """
+        print_ = call.packed
+        back = self.slot(print_)
+        if back is None:
+            return self
+        left = self.open & ~(1 << back)
+        if outcome.kind not in ("ok", "error"):
+            return Past(self.pairs, left, self.stale)
+        pairs = self.pairs
+        at = len(pairs) - (back + 1) * PAIR
+        digest = packed(outcome.digest)
+        known = False
+        if find(pairs, print_, at) >= 0:
+            known = find(pairs, print_ + digest, at) >= 0
+            if not known:
+                digest = packed(outcome.like)
+                known = find(pairs, print_ + digest, at) >= 0
+        pairs = pairs[: at + HALF] + digest + pairs[at + PAIR :]
+        return Past(pairs, left, self.stale + 1 if known else 0)
+
+    def slot(self, print_: bytes) -> int | None:
+        """How far from the end the oldest open slot of a call is; None when it has none."""
+        if self.open & 1 and self.pairs.endswith(print_, 0, -HALF) and self.open == 1:
+            return 0
+        for back in range(self.open.bit_length() - 1, -1, -1):
+            at = len(self.pairs) - (back + 1) * PAIR
+            if self.open >> back & 1 and self.pairs.startswith(print_, at):
+                return back
+        return None
+
+    def last(self, print_: bytes) -> bytes:
+        """The newest result of a call; zeros when it has none."""
+        at = len(self.pairs)
+        while (at := self.pairs.rfind(print_, 0, at)) >= 0:
+            if at % PAIR == 0:
+                return self.pairs[at + HALF : at + PAIR]
+            at += HALF - 1
+        return UNKNOWN
+
+
+def find(pairs: bytes, start: bytes, end: int | None = None) -> int:
+    """Where a pair that begins with *start* stands in *pairs* before *end*; -1 when there is none."""
+    at = pairs.find(start, 0, end)
+    while at >= 0 and at % PAIR:
+        at = pairs.find(start, at + 1, end)
+    return at
+
+
+def packed(digest: str) -> bytes:
+    """A digest's 16 hex characters as 8 bytes."""
+    return bytes.fromhex(digest)
+
+
+NOTHING = Past()
