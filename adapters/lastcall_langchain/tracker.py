@@ -203,6 +203,13 @@ class Tracker(BaseCallbackHandler):
         self._finish(over)
         return run
 
+    def claimed(self, run: Run, guard: Guard) -> bool:
+        """Whether *guard* now guards this run of a tool; False when it did already."""
+        with self._lock:
+            new = guard not in run.guards
+            run.guards.add(guard)
+        return new
+
     def asked(self, parent_run_id: UUID | None) -> Root | None:
         """Count a request to a model; its root, where one is known."""
         with self._lock:
@@ -319,11 +326,11 @@ class Tracker(BaseCallbackHandler):
     ) -> None:
         """Raise RunStopped when one of *guards* has ended what a model is about to be asked for."""
         run = None if parent_run_id is None else self._runs.get(parent_run_id)
+        if run is None:
+            return
         around = var_child_runnable_config.get() or {}
+        where = whereabouts(run, metadata, around.get("configurable"))
         for guard in guards:
-            where = Where()
-            if run is not None:
-                where = whereabouts(run, metadata, around.get("configurable"))
             verdict = guard.decide(request(where))
             if verdict.ticket is not None:
                 guard.observe(verdict.ticket, Outcome())

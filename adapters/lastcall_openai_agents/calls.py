@@ -92,22 +92,22 @@ class Passage:
             result = await self.within(ticket, frame, body)
         except asyncio.CancelledError as error:
             late = asyncio.get_running_loop().time() - began
-            if patience is not None and late >= patience:
-                self.settle(ticket, frame, timed_out(patience))
-            else:
-                self.settle(ticket, frame, self.guard.raised(ticket, error))
+            over = patience is not None and late >= patience
+            outcome = timed_out(late) if over else self.guard.raised(ticket, error)
+            # Not awaited: what is being cancelled may not get to run again.
+            self.settled(self.guard.observe(ticket, outcome), frame)
             raise
         except Stopped as stopped:
             # A guarded function, or a nested run, says itself what the model should read.
-            stop = self.settle(ticket, frame, self.guard.raised(ticket, stopped))
+            stop = await self.settle(ticket, frame, self.guard.raised(ticket, stopped))
             return (stop or stopped.stop).text
         except BaseException as error:
-            stop = self.settle(ticket, frame, self.guard.raised(ticket, error))
+            stop = await self.settle(ticket, frame, self.guard.raised(ticket, error))
             if stop is None or raises() or not isinstance(error, Exception):
                 raise
             return stop.text
         outcome = Outcome("paused") if paused() else self.guard.returned(ticket, result)
-        stop = self.settle(ticket, frame, outcome)
+        stop = await self.settle(ticket, frame, outcome)
         return result if stop is None else stop.text
 
     async def within(
@@ -125,13 +125,15 @@ class Passage:
                     guard.leave(alias)
                 guard.leave(token)
 
-    def settle(self, ticket: Ticket, frame: Frame, outcome: Outcome) -> Stop | None:
-        """Observe *outcome*, and give the stop that it is, if it is one. Not awaited: a call that is
-        being cancelled must be settled all the same."""
-        stop = told(self.guard.observe(ticket, outcome))
+    async def settle(self, ticket: Ticket, frame: Frame, outcome: Outcome) -> Stop | None:
+        """Observe *outcome*, and give the stop that it is, if it is one."""
+        return self.settled(await self.guard.aobserve(ticket, outcome), frame)
+
+    def settled(self, verdict: Verdict, frame: Frame) -> Stop | None:
+        """What is left to do once a call was observed."""
         if not frame.run.open:
             frame.run.finish()
-        return stop
+        return told(verdict)
 
 
 def told(verdict: Verdict) -> Stop | None:
@@ -148,7 +150,6 @@ def arguments(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def timed_out(patience: float) -> Outcome:
+def timed_out(after: float) -> Outcome:
     """The SDK cancels a body that outstays its time-out, and tells the model that it failed."""
-    text = f"timed out after {patience:g} seconds"
-    return Outcome("error", text, error=text)
+    return Outcome("error", "timed out", error=f"timed out after {after:.3g} seconds")

@@ -70,6 +70,10 @@ class Frame:
         self.size = len(self._places) or None
         self.asked.clear()
 
+    def holds(self, call: str) -> bool:
+        """Whether *call* is in the reply at hand."""
+        return call in self._places
+
     def reply(self, ctx: RunContextWrapper[Any] | None) -> str:
         """The name of the reply at hand. Where no reply was heard, the input tells it from others."""
         if self.replies or ctx is None:

@@ -3,7 +3,8 @@
 from lastcall.call import Call, Outcome, Where
 from lastcall.events import Event
 from lastcall.guard import Guard, UnscopedError
-from lastcall.policy import Policy, PolicyError
+from lastcall.policy import Policy
+from lastcall.policy_file import PolicyError
 from lastcall.report import Incident
 from lastcall.stop import Gathered, Stop, Stopped
 from lastcall.stores import MemoryStore

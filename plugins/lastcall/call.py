@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from lastcall.fingerprint import exact, like, loose, raw
 from lastcall.lazy import lazy
-from lastcall.past import NOTHING, Past
+from lastcall.past import NOTHING, Past, packed
 from lastcall.tool import PLAIN, ToolPolicy
 
 Kind = Literal["tool", "model", "attempt", "malformed"]
@@ -20,7 +20,7 @@ whose identity was seen before (resume, node retry, approval). malformed: argume
 parse, or a tool that does not exist."""
 
 
-class Where(Struct, frozen=True):
+class Where(Struct, frozen=True, gc=False):
     """Who calls, and in which run, turn and thread. None: not known."""
 
     run: str | None = None
@@ -80,8 +80,8 @@ class Call(Struct, frozen=True, dict=True):
 
     @lazy
     def packed(self) -> bytes:
-        """The fingerprint as 8 bytes."""
-        return bytes.fromhex(self.fingerprint)
+        """The first bytes of the fingerprint, as the past holds it."""
+        return packed(self.fingerprint)
 
     @lazy
     def near(self) -> str:

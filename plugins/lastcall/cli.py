@@ -13,7 +13,8 @@ from typing import Literal
 import orjson
 from msgspec import to_builtins
 
-from lastcall.policy import Policy, PolicyError, nearest
+from lastcall.policy import Policy
+from lastcall.policy_file import PolicyError, nearest
 from lastcall.replay import Replayed, ReplayedStop, Replayer
 from lastcall.transcripts import Transcript, Unreadable, find, read
 

@@ -73,7 +73,7 @@ class Rule(Protocol[S]):
         ...
 
 
-class Take(Struct, frozen=True):
+class Take(Struct, frozen=True, gc=False):
     """Take *amount* from a shared counter, if it stays within *limit* (None: count only).
 
     *window*: the seconds after which the counter starts anew, counted from the epoch (None: never).
@@ -85,7 +85,7 @@ class Take(Struct, frozen=True):
     window: float | None = None
 
 
-class Give(Struct, frozen=True):
+class Give(Struct, frozen=True, gc=False):
     """Give back *amount* of what was taken at *taken_at*; more than was taken is an error. A counter
     whose window is over since then has nothing to be given back to."""
 
@@ -95,7 +95,7 @@ class Give(Struct, frozen=True):
     taken_at: float = 0.0
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """Hold one of *limit* places until freed or until *ttl* seconds are over, whatever comes first."""
 
     key: Key
@@ -104,7 +104,7 @@ class Lease(Struct, frozen=True):
     ttl: float
 
 
-class Free(Struct, frozen=True):
+class Free(Struct, frozen=True, gc=False):
     """Free the place of *holder*; freeing an absent one does nothing."""
 
     key: Key
@@ -143,7 +143,7 @@ class Tally(Protocol):
         ...
 
 
-class Plan(Struct, Generic[T], frozen=True):
+class Plan(Struct, Generic[T], frozen=True, gc=False):
     """What a pure step wants done. States are written at the index of their key.
 
     When a claim is refused, nothing of *writes* happens: `otherwise(i)` says what is written instead
@@ -157,7 +157,7 @@ class Plan(Struct, Generic[T], frozen=True):
     otherwise: Callable[[int], Sequence[tuple[int, Any]]] | None = None
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, gc=False):
     """What the store did: which claim it refused (None: none), and each counter after, or as it stands."""
 
     refused: int | None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Claim, Halt, Key, Part, Plan
+from lastcall.contracts import Claim, Halt, Key, Part, Plan, Release
+from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
 from lastcall.tool import ToolPolicy
 from lastcall.turn import ATTEMPTS, Ended, Turn, identity_of
@@ -19,33 +20,52 @@ UNLIMITED = 2**62
 """The limit of a claim that is only counted, in shadow mode."""
 
 
-class Lineup(Struct, frozen=True):
-    """The rules and tallies that look at calls of one kind and one tool, in order."""
+ABOUT: tuple[Part, ...] = ("turn", "call", "tool", "agent", "thread")
+"""What records are about, in the order in which `keys_of` works it out."""
 
-    rules: tuple[Any, ...]
-    parts: tuple[tuple[str, Part], ...]
-    """The name of each rule, and what its record is about."""
+
+Before = Callable[[Any, Call, float], Any]
+After = Callable[[Any, Call, Outcome, float], Any]
+
+
+class Lineup(Struct, frozen=True, gc=False):
+    """The rules and tallies that look at calls of one kind and one tool, in order.
+
+    Worked out once for each tool: methods are bound here, since looking them up on ten objects of ten
+    classes costs more than most of them do.
+    """
+
+    asks: tuple[tuple[Before, int, bool, Any], ...]
+    """`before` of each rule, the place of its record (0: it keeps none), whether it is quiet, and it."""
+    learns: tuple[tuple[After, int, bool, Any], ...]
+    """`after` of each rule that has one, likewise."""
+    records: tuple[tuple[str, int], ...]
+    """The rule's name and the subject of each record but the turn's."""
     tallies: tuple[Any, ...]
     enforce: bool
 
     @classmethod
     def of(cls, rules: Iterable[Any], tool: ToolPolicy, kind: Kind, *, enforce: bool) -> Lineup:
         """Those of *rules* that have business with calls of *tool* and of *kind*."""
+        asks: list[tuple[Before, int, bool, Any]] = []
+        learns: list[tuple[After, int, bool, Any]] = []
+        records: list[tuple[str, int]] = []
         looking = [rule for rule in rules if kind in rule.kinds]
-        parts = {
-            rule.name: part
-            for rule in looking
-            if hasattr(rule, "record") and (part := rule.record(tool)) is not None
-        }
-        return cls(
-            tuple(rule for rule in looking if rule.name in parts),
-            tuple(parts.items()),
-            tuple(rule for rule in looking if hasattr(rule, "takes")),
-            enforce,
-        )
+        for rule in looking:
+            part = rule.record(tool) if hasattr(rule, "record") else None
+            if part is None:
+                continue
+            if part != "none":
+                records.append((rule.name, ABOUT.index(part)))
+            place = len(records) if part != "none" else 0
+            asks.append((rule.before, place, rule.quiet, rule))
+            if place and getattr(type(rule), "after", None) is not Settings.after:
+                learns.append((rule.after, place, rule.quiet, rule))
+        tallies = tuple(rule for rule in looking if hasattr(rule, "takes"))
+        return cls(tuple(asks), tuple(learns), tuple(records), tallies, enforce)
 
 
-class Decided(Struct, frozen=True):
+class Decided(Struct, frozen=True, gc=False):
     """What a decision came to, before the store has said whether every claim was granted."""
 
     call: Call
@@ -60,21 +80,18 @@ class Decided(Struct, frozen=True):
 
 
 def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
-    """The record of the turn, then that of each rule. A rule without one is given the turn's key."""
+    """The record of the turn first, then those of *lineup*."""
     where, shard = call.where, call.shard
     turn, thread = where.turn, where.thread
-    # The fingerprint is worked out only where it is needed: a model request has none.
-    about: dict[Part, Any] = {"turn": turn, "agent": (turn, where.agent)}
-    if call.kind != "model":
-        about["call"] = (turn, call.fingerprint)
-        about["tool"] = (turn, call.name)
-    keys: list[Key] = [(shard, "turn")]
-    for name, part in lineup.parts:
-        if part == "thread":
-            of = shard if thread is None else ("thread", thread)
-            keys.append((of, name, call.fingerprint))
-        else:
-            keys.append(keys[0] if part == "none" else (shard, name, about[part]))
+    # A request to the model is no call of a tool, so it has no fingerprint.
+    print_ = None if call.kind == "model" else call.fingerprint
+    about = (turn, (turn, print_), (turn, call.name), (turn, where.agent), print_)
+    keys = [(shard, "turn"), *[(shard, name, about[of]) for name, of in lineup.records]]
+    if thread is not None:
+        beyond = ABOUT.index("thread")
+        for place, (name, of) in enumerate(lineup.records, 1):
+            if of == beyond:
+                keys[place] = (("thread", thread), name, print_)
     return tuple(keys)
 
 
@@ -96,25 +113,23 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     shadow: list[Stop] = []
     kind = call.kind
     fresh = kind == "tool"
-    for index, rule in enumerate(lineup.rules, 1):
-        if not fresh and kind not in rule.kinds:
-            continue
-        state = records[index]
-        if state is None:
-            if fresh and rule.quiet:
+    for before, place, quiet, rule in lineup.asks:
+        state = records[place] if place else None
+        if state is None and place:
+            if fresh and quiet:
                 continue
             state = rule.start()
-        elif lineup.parts[index - 1][1] == "none":
-            state = None
-        said = rule.before(state, call, now)
+        if not fresh and kind not in rule.kinds:
+            continue
+        said = before(state, call, now)
         if said is state:
             continue
-        if isinstance(said, Stop):
+        if type(said) is Stop:
             if lineup.enforce and rule.enforce:
                 return refusal(call, turn, said, lineup, records, now, shadow)
             shadow.append(said)
         else:
-            writes.append((index, said))
+            writes.append((place, said))
     claims, owners, limits = claimed(call, lineup)
     granted = turn.granted(call, identity)
     if granted is not turn:
@@ -124,12 +139,8 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
         refused = owners[index].stop(call, claims[index], 0, now)
         return refusal(call, turn, refused, lineup, records, now).writes
 
-    return Plan(
-        Decided(call, (), tuple(shadow), claims, owners, limits),
-        writes,
-        claims=claims,
-        otherwise=otherwise if claims else None,
-    )
+    decided = Decided(call, (), tuple(shadow), claims, owners, limits)
+    return Plan(decided, writes, claims, (), otherwise)
 
 
 def observing(
@@ -142,32 +153,34 @@ def observing(
     shadow: list[Stop] = []
     kind = call.kind
     well = outcome.kind == "ok" and outcome.grade is None
-    for index, rule in enumerate(lineup.rules, 1):
-        state = records[index]
+    for after, place, quiet, rule in lineup.learns:
+        state = records[place]
         if state is None:
-            if well and rule.quiet:
+            if well and quiet:
                 continue
             state = rule.start()
         if kind not in rule.kinds:
             continue
-        said = rule.after(state, call, outcome, now)
+        said = after(state, call, outcome, now)
         if said is state:
             continue
-        if isinstance(said, Halt):
+        if type(said) is Halt:
             enforced = lineup.enforce and rule.enforce
             (stops if enforced else shadow).append(said.stop)
             said = said.state
-        writes.append((index, said))
-    stops.sort(key=lambda stop: -WIDTH.index(stop.scope))
-    before: Turn | None = records[0]
-    if before is not None:
-        turn = before.settled(call, outcome)
+        writes.append((place, said))
+    turn: Turn | None = records[0]
+    if turn is not None:
+        settled = turn.settled(call, outcome)
         if stops:
-            turn = turn.stopped(stops[0])
-        if turn is not before:
-            writes.append((0, turn))
-    releases = tuple(release for tally in lineup.tallies for release in tally.settle(call, outcome))
-    return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, releases=releases)
+            stops.sort(key=lambda stop: -WIDTH.index(stop.scope))
+            settled = settled.stopped(stops[0])
+        if settled is not turn:
+            writes.append((0, settled))
+    releases: tuple[Release, ...] = ()
+    for tally in lineup.tallies:
+        releases += tally.settle(call, outcome)
+    return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, (), releases)
 
 
 def refusal(
@@ -182,18 +195,18 @@ def refusal(
     """*stop* is the answer: refusal counters and closed scopes move, limits do not."""
     writes: list[tuple[int, Any]] = []
     stops = [stop]
-    for index, rule in enumerate(lineup.rules, 1):
-        if call.kind not in rule.kinds:
+    for _, place, _, rule in lineup.asks:
+        if not place or call.kind not in rule.kinds:
             continue
-        state = records[index]
+        state = records[place]
         if state is None:
             state = rule.start()
         said = rule.refused(state, call, stop, now)
-        if isinstance(said, Halt):
+        if type(said) is Halt:
             stops.append(said.stop)
             said = said.state
         if said is not state:
-            writes.append((index, said))
+            writes.append((place, said))
     ended = turn
     for each in stops:
         ended = ended.stopped(each)
@@ -244,6 +257,8 @@ def claimed(
     call: Call, lineup: Lineup
 ) -> tuple[tuple[Claim, ...], tuple[Any, ...], tuple[int | None, ...]]:
     """The claims of every tally, with their owners and limits."""
+    if not lineup.tallies:
+        return (), (), ()
     claims: list[Claim] = []
     owners: list[Any] = []
     limits: list[int | None] = []

@@ -265,7 +265,8 @@ class Guard:
     def _asked(self, call: Call, declared: ToolPolicy) -> tuple[Call, tuple[Key, ...], Lineup]:
         known = self._tool(call.name, declared)
         where = self._scopes.of(call.where) or self._alone(call)
-        call = replace(call, where=where, policy=known.policy)
+        if where is not call.where or known.policy is not call.policy:
+            call = replace(call, where=where, policy=known.policy)
         lineup = known.lineups.get(call.kind)
         if lineup is None:
             rules = self.policy.lineup(known.policy)

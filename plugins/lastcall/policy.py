@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, field_validator
 
+from lastcall.policy_file import (
+    PolicyError,
+    explained,
+    lineup_of,
+    literal,
+    nearest,
+    parsed,
+    written,
+)
 from lastcall.rules import (
     Ceiling,
     Cycle,
@@ -26,7 +31,7 @@ from lastcall.rules import (
     Streak,
     Terminal,
 )
-from lastcall.tool import PLAIN, Grade, Status, ToolPolicy
+from lastcall.tool import PLAIN, Status, StatusMap, ToolPolicy
 
 # The order of checks is this order: what is over, then this call's own past, then its tool's, then
 # rows of calls, and the ceiling last, since it takes something.
@@ -51,8 +56,8 @@ SUPERSEDED = frozenset({"same", "failing", "stale"})
 """Rules that stand aside where `max_repeats` says how often an equal call may run."""
 
 
-class PolicyError(ValueError):
-    """A policy that cannot be: the message names the key, what is wrong, and the nearest valid one."""
+KEYS = ("max_calls", "max_repeats", "max_refusals")
+"""The keys of the short form."""
 
 
 class Policy(BaseModel):
@@ -72,7 +77,7 @@ class Policy(BaseModel):
     """False: shadow mode. Everything is decided, logged and reported, and nothing is refused."""
     terminal_statuses: tuple[Status, ...] = ()
     """Statuses that are final besides those of the table (requirement A4)."""
-    statuses: Mapping[Status, Grade] = Field(default_factory=dict)
+    statuses: StatusMap = Field(default_factory=dict)
     """What a status means here; wins over `terminal_statuses`."""
     on_fault: Literal["closed", "open"] = "closed"
     """What happens to a call that the guard cannot judge because of a fault of its own."""
@@ -98,7 +103,7 @@ class Policy(BaseModel):
         try:
             super().__init__(rules=adjusted(lineup, short), tools=dict(tools or {}), **settings)
         except ValidationError as error:
-            raise PolicyError(explained(error, type(self), "policy")) from None
+            raise PolicyError(explained(error, (*type(self).model_fields, *KEYS))) from None
 
     @field_validator("rules")
     @classmethod
@@ -176,55 +181,12 @@ class Policy(BaseModel):
         """
         where = str(source) if isinstance(source, Path) else "policy"
         text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+        table = parsed(text, where)
+        base = cls.preset(table.pop("preset", "default"), where)
+        rules = lineup_of(table.pop("rules", {}), base.rules, where)
+        kept = {name: getattr(base, name) for name in cls.model_fields if name != "rules"}
         try:
-            table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise PolicyError(f"{where}: not TOML: {error}") from None
-        return cls.from_table(table, where)
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], where: str = "policy") -> Self:
-        """The same from a parsed table; *where* names it in error messages."""
-        rest = dict(table)
-        preset = rest.pop("preset", "default")
-        named = rest.pop("rules", {})
-        if not isinstance(named, Mapping):
-            raise PolicyError(f"{where}: rules must be a table of tables, like [rules.cycle]")
-        base = cls.preset(preset, where)
-        lineup = list(base.rules)
-        for name, settings in named.items():
-            at = next((i for i, rule in enumerate(lineup) if rule.name == name), None)
-            if settings is False:
-                if at is not None:
-                    del lineup[at]
-                else:
-                    kind(name, where)
-                continue
-            if not isinstance(settings, Mapping):
-                raise PolicyError(
-                    f"{where}: rules.{name} must be a table, or false to leave it out"
-                )
-            rule = built(name, settings, lineup[at] if at is not None else None, where)
-            if at is None:
-                lineup.append(rule)
-            else:
-                lineup[at] = rule
-        kept = {
-            name: getattr(base, name) for name in cls.model_fields if name not in ("rules", *rest)
-        }
-        allowed = {*cls.model_fields, "max_calls", "max_repeats", "max_refusals", "preset"}
-        for key in rest:
-            if key not in allowed:
-                raise PolicyError(f"{where}: no key {key!r}{nearest(key, allowed)}")
-        numbered = {
-            name: {int(status): grade for status, grade in value.items()}
-            if isinstance(value, Mapping) and all(str(key).isdecimal() for key in value)
-            else value
-            for name, value in rest.items()
-            if name == "statuses"
-        }
-        try:
-            return cls(rules=lineup, **{**kept, **rest, **numbered})
+            return cls(rules=rules, **{**kept, **table})
         except PolicyError as error:
             raise PolicyError(f"{where}: {error}") from None
 
@@ -245,22 +207,20 @@ class Policy(BaseModel):
 
     def to_toml(self) -> str:
         """This policy as TOML that `from_toml` reads back as an equal one."""
-        lines = ['preset = "empty"']
-        settings = {
-            name: getattr(self, name)
-            for name in ("enforce", "on_fault", "on_unscoped", "terminal_statuses")
+        head = {
+            "preset": "empty",
+            "enforce": self.enforce,
+            "on_fault": self.on_fault,
+            "on_unscoped": self.on_unscoped,
+            "terminal_statuses": self.terminal_statuses,
+            "statuses": self.statuses,
         }
-        lines += [f"{name} = {literal(value)}" for name, value in settings.items()]
-        if self.statuses:
-            lines += ["", "[statuses]"]
-            lines += [f"{status} = {literal(grade)}" for status, grade in self.statuses.items()]
-        for rule in self.rules:
-            lines += ["", f"[rules.{rule.name}]"]
-            lines += table(rule.model_dump(), literal)
-        for name, tool in self.tools.items():
-            lines += ["", f"[tools.{literal(name)}]"]
-            lines += table(tool.model_dump(include=tool.model_fields_set), literal)
-        return "\n".join(lines) + "\n"
+        rules = {f"rules.{rule.name}": rule.model_dump() for rule in self.rules}
+        tools = {
+            f"tools.{literal(name)}": tool.model_dump(include=tool.model_fields_set)
+            for name, tool in self.tools.items()
+        }
+        return written({"": head, **rules, **tools})
 
 
 SHELLS = {
@@ -281,10 +241,18 @@ def adjusted(rules: tuple[Any, ...], short: Mapping[str, tuple[str, str, Any]]) 
         for name, (field, key, value) in short.items()
         if value is not None
     }
-    missing = [given[name][1] for name in given if name not in {rule.name for rule in rules}]
+    missing = [
+        given[name][1]
+        for name in given
+        if name not in {getattr(rule, "name", None) for rule in rules}
+    ]
     if missing:
         raise PolicyError(f"{missing[0]} needs its rule among rules=[...], which leaves it out")
-    return tuple(changed(rule, given[rule.name]) if rule.name in given else rule for rule in rules)
+    names = [getattr(rule, "name", None) for rule in rules]
+    return tuple(
+        changed(rule, given[name]) if name in given else rule
+        for name, rule in zip(names, rules, strict=True)
+    )
 
 
 def changed(rule: Any, setting: tuple[str, str, Any]) -> Any:
@@ -294,76 +262,3 @@ def changed(rule: Any, setting: tuple[str, str, Any]) -> Any:
         return type(rule)(**{**rule.model_dump(), field: value})
     except ValidationError as error:
         raise PolicyError(f"{key}: {error.errors()[0]['msg']}, not {value!r}") from None
-
-
-@cache
-def installed() -> dict[str, Any]:
-    """The rules that are installed, by name; ours register like anyone else's."""
-    return {point.name: point for point in entry_points(group="lastcall.rules")}
-
-
-def kind(name: str, where: str) -> type[Any]:
-    """The class of the rule *name*."""
-    point = installed().get(name)
-    if point is None:
-        known = ", ".join(sorted(installed()))
-        raise PolicyError(
-            f"{where}: no rule named {name!r}{nearest(name, installed())}; installed: {known}"
-        )
-    found: type[Any] = point.load()
-    return found
-
-
-def built(name: str, settings: Mapping[str, Any], base: Any, where: str) -> Any:
-    """The rule *name* with *settings*, over those of *base* when there is one."""
-    of = kind(name, where) if base is None else type(base)
-    start = {} if base is None else base.model_dump()
-    try:
-        return of(**{**start, **settings})
-    except ValidationError as error:
-        raise PolicyError(explained(error, of, f"{where}: rules.{name}")) from None
-
-
-def explained(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    """A validation error as one line that names the key and the nearest valid one."""
-    first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        fields = fields_at(model, first["loc"])
-        return f"{where}: no key {path!r}{nearest(str(first['loc'][-1]), fields)}"
-    return f"{where}: {path}: {first['msg']}, not {first['input']!r}"
-
-
-def fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Iterable[str]:
-    """The keys that would be valid where *loc* ends."""
-    if len(loc) > 1 and loc[0] == "tools":
-        return ToolPolicy.model_fields
-    extra = ("max_calls", "max_repeats", "max_refusals") if model is Policy else ()
-    return (*model.model_fields, *extra)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint at the key that was probably meant."""
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def table(fields: Mapping[str, Any], show: Any) -> list[str]:
-    """The lines of a TOML table; what is None is left out."""
-    return [f"{name} = {show(value)}" for name, value in fields.items() if value is not None]
-
-
-def literal(value: Any) -> str:
-    """A TOML literal."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Mapping):
-        pairs = (f"{literal(str(key))} = {literal(item)}" for key, item in value.items())
-        return "{ " + ", ".join(pairs) + " }" if value else "{}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(literal(item) for item in value) + "]"
-    if isinstance(value, str):
-        import orjson
-
-        return orjson.dumps(value).decode()
-    return str(value)

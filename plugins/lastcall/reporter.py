@@ -66,6 +66,8 @@ class Reporter:
                     verdict="stopped" if stops else "allowed",
                     remaining=ticket.remaining,
                 )
+        if not stops and not shadow:
+            return Verdict(call)
         full = tuple(self.full(stop, ticket.remaining) for stop in stops)
         for stop in full:
             notes.stopped(stop)

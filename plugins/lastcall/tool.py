@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt
 
 Grade = Literal["final", "passing", "failed", "ok"]
 """final: repeating the same call cannot help. passing: it may. failed: an ordinary failure. ok: no failure."""
 
+
+def unset(value: Any) -> Any:
+    """TOML has no null; `false` takes a limit away."""
+    return None if value is False else value
+
+
 Limit = Annotated[StrictInt, Field(ge=1)]
 """A whole number from 1; True is refused, since it would silently mean 1."""
+
+LimitOrNone = Annotated[Limit | None, BeforeValidator(unset)]
+"""A limit; None, and `false` in a file, is none."""
 
 LimitOrOff = Annotated[StrictInt, Field(ge=0)]
 """A whole number; 0 switches the limit off."""
 
+RepeatLimit = Annotated[LimitOrOff | None, BeforeValidator(unset)]
+"""As often as one exact call may run; 0: as often as it likes; None: other rules decide."""
+
 Status = Annotated[StrictInt, Field(ge=100, le=599)]
 """An HTTP status code (RFC 9110, section 15)."""
+
+
+def numbered(statuses: Any) -> Any:
+    """TOML has no keys but text; digits are numbers here."""
+    if not isinstance(statuses, Mapping):
+        return statuses
+    return {
+        int(status) if isinstance(status, str) and status.isdecimal() else status: grade
+        for status, grade in statuses.items()
+    }
+
+
+StatusMap = Annotated[Mapping[Status, Grade], BeforeValidator(numbered)]
+"""What each status means."""
 
 
 class ToolPolicy(BaseModel):
@@ -42,15 +68,15 @@ class ToolPolicy(BaseModel):
     """No rule about repeats looks at the tool; its calls still count for the ceilings."""
     volatile: tuple[str, ...] = ()
     """Names of top-level arguments that do not tell two calls apart (a time window, a request id)."""
-    max_calls: Limit | None = None
+    max_calls: LimitOrNone = None
     """Executions of this tool in one turn."""
-    alert_calls: Limit | None = None
+    alert_calls: LimitOrNone = None
     """One alert is sent when this many calls of the tool were executed in a turn."""
-    max_repeats: LimitOrOff | None = None
+    max_repeats: RepeatLimit = None
     """Executions of one exact call in one turn; None: the policy's; 0: no limit."""
     terminal_statuses: tuple[Status, ...] = ()
     """Statuses that are final for this tool, besides those of the policy."""
-    statuses: Mapping[Status, Grade] = Field(default_factory=dict)
+    statuses: StatusMap = Field(default_factory=dict)
     """What a status of this tool means; wins over `terminal_statuses` and over the policy."""
 
     def under(self, policy: ToolPolicy) -> ToolPolicy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
+from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,17 +11,21 @@ from lastcall.call import Call, Outcome
 from lastcall.past import NOTHING, Past
 from lastcall.stop import Scope, Stop
 
-KEPT = 64
+KEPT = 32
 """Identities remembered; a resume or a retry comes soon or not at all."""
 
-ENTRY = 9
-"""Bytes of one: eight of its digest, one for its attempts."""
+IDENTITY = 8
+
+ENTRY = IDENTITY + 1
+"""Bytes of one and of its attempts."""
+
+ONCE = b"\x01"
 
 ATTEMPTS = 3
 """How often one call may be started (requirement A14)."""
 
 
-class Ended(Struct, frozen=True):
+class Ended(Struct, frozen=True, gc=False):
     """The stop that ended the turn or the run, as far as later refusals repeat it."""
 
     reason: str
@@ -33,7 +37,7 @@ class Ended(Struct, frozen=True):
     rule: str | None = None
 
 
-class Turn(Struct, frozen=True):
+class Turn(Struct, frozen=True, gc=False):
     """The record of the turn at hand, one a run; every decision reads it."""
 
     turn: str | None = None
@@ -62,7 +66,7 @@ class Turn(Struct, frozen=True):
     def attempts(self, identity: bytes | None) -> int:
         """How often the call of that identity was started already."""
         at = -1 if identity is None else self.find(identity)
-        return 0 if at < 0 else self.seen[at + 8]
+        return 0 if at < 0 else self.seen[at + IDENTITY]
 
     def last_write(self, call: Call) -> int:
         """The order of the last call not declared `reads`, leaving out equal ones of *call*."""
@@ -71,14 +75,13 @@ class Turn(Struct, frozen=True):
     def granted(self, call: Call, identity: bytes | None) -> Turn:
         """With *call* counted, or with one more attempt of it."""
         seen = self.seen
-        if identity is not None:
-            at = self.find(identity)
-            tries = 1 if at < 0 else min(seen[at + 8] + 1, 255)
-            if at >= 0:
-                seen = seen[:at] + seen[at + ENTRY :]
-            seen = (seen + identity + bytes((tries,)))[-KEPT * ENTRY :]
+        if call.kind == "attempt" and identity is not None:
+            at = self.find(identity) + IDENTITY
+            return replace(self, seen=seen[:at] + bytes((seen[at] + 1,)) + seen[at + 1 :])
         if call.kind != "tool":
-            return replace(self, seen=seen)
+            return self
+        if identity is not None:
+            seen = (seen + identity + ONCE)[-KEPT * ENTRY :]
         order, write, writer, other = self.order + 1, self.write, self.writer, self.other_write
         if not call.policy.reads:
             print_ = call.fingerprint
@@ -93,17 +96,24 @@ class Turn(Struct, frozen=True):
             other,
             seen,
             self.ended,
-            self.past.taken(call),
+            self.past if call.policy.exempt else self.past.taken(call),
         )
 
     def settled(self, call: Call, outcome: Outcome) -> Turn:
         """With what *call* brought, unless this is another turn by now."""
         if call.kind != "tool" or self.turn != call.where.turn:
             return self
-        return replace(self, past=self.past.settled(call, outcome))
+        past = self.past.settled(call, outcome)
+        if call.policy.max_repeats is not None:
+            # Its own limit says how often it may bring nothing new; that is no sign of a stale turn.
+            past = replace(past, stale=self.past.stale)
+        return replace(self, past=past)
 
     def stopped(self, stop: Stop) -> Turn:
         """Ended, when *stop* reaches that far and nothing wider has."""
+        if stop.scope == "turn" and stop.turn != self.turn:
+            # A late answer to a call of an earlier turn ends nothing of this one.
+            return self
         if not stop.ends_run or (self.ended is not None and self.ended.scope != "turn"):
             return self
         if self.ended is not None and stop.scope == "turn":
@@ -123,11 +133,10 @@ class Turn(Struct, frozen=True):
 
     def find(self, identity: bytes) -> int:
         """Where an identity stands in `seen`; -1 when it does not."""
-        at = -1
-        while (at := self.seen.find(identity, at + 1)) >= 0:
-            if at % ENTRY == 0:
-                return at
-        return -1
+        at = self.seen.find(identity)
+        while at >= 0 and at % ENTRY:
+            at = self.seen.find(identity, at + 1)
+        return at
 
 
 def identity_of(call: Call) -> bytes | None:
@@ -135,4 +144,4 @@ def identity_of(call: Call) -> bytes | None:
     an equal one, so each is a call of its own."""
     if call.id is None or call.reply is None or call.kind != "tool":
         return None
-    return sha256(f"{call.reply}\0{call.id}\0{call.fingerprint}".encode()).digest()[:8]
+    return call.packed + crc32(f"{call.reply}\0{call.id}".encode()).to_bytes(4)

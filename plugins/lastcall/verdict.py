@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WIDTH = ("call", "tool", "dependency", "turn", "run", "thread", "agent", "user", "tenant", "all")
 
 
-class Ticket(Struct):
+class Ticket(Struct, gc=False):
     """Leave to make one call; `observe` settles from it, once."""
 
     call: Call
@@ -25,7 +25,7 @@ class Ticket(Struct):
     settled: bool = False
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """What the guard says of a call before it is made, or of its answer afterwards."""
 
     call: Call

@@ -10,10 +10,13 @@ DETAIL = 500
 """Characters of a service's own answer that are passed on."""
 
 INVITATION = re.compile(
-    r"[^.!?\n]*\b(?:try|trying)\s+(?:\w+\s+){0,3}?(?:again|later)\b[^.!?\n]*[.!?]*\s*"
-    r"|[^.!?\n]*\bretr(?:y|ies|ied|ying)\b[^.!?\n]*[.!?]*\s*",
-    re.IGNORECASE,
+    r"\b(?:try|trying)\s+(?:\S+\s+){0,3}?(?:again|later)\b|retr(?:y|ies|ied)", re.IGNORECASE
 )
+
+PIECE = re.compile(r'[\n"{}]+|[^\n"{}]+?(?:(?<=[.!?])[ \t]+|(?=[\n"{}])|\Z)')
+"""A sentence, or a string within JSON: what goes when an invitation is in it, and no more."""
+
+MARK = "\0"
 
 REASONS = {
     "ceiling": "the budget of {limit} calls for this {where} is spent",
@@ -35,8 +38,8 @@ def words(stop: Stop) -> str:
     """The text of *stop* for the model, in the present tense, naming the scope and making no claim
     beyond it."""
     where = "tool and turn" if stop.scope == "tool" else stop.scope
-    reason = REASONS.get(stop.reason, stop.reason.replace("_", " "))
-    reason = reason.format(limit=stop.limit, where=where)
+    known = REASONS.get(stop.reason)
+    reason = known.format(limit=stop.limit, where=where) if known else stop.reason.replace("_", " ")
     status = f" (HTTP {stop.status})" if stop.status is not None else ""
     head = f"Stopped: {stop.tool}: {reason}{status}. {advice(stop)}"
     if not stop.detail:
@@ -63,5 +66,6 @@ def answered(text: str | None) -> str | None:
     """A service's own words, cut to 500 characters and without its invitations to repeat."""
     if not text:
         return None
-    kept = INVITATION.sub("", text[: 4 * DETAIL]).strip()
+    marked = INVITATION.sub(MARK, text[: 4 * DETAIL].replace(MARK, " "))
+    kept = "".join(piece for piece in PIECE.findall(marked) if MARK not in piece).strip()
     return (kept if len(kept) <= DETAIL else kept[: DETAIL - 1].rstrip() + "…") or None

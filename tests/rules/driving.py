@@ -1,4 +1,4 @@
-"""Folds one rule over calls and outcomes: no store, no clock, no guard."""
+"""Folds one rule over calls and outcomes: no store, no clock, no guard, no loop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from lastcall import Call, Outcome, Stop, ToolPolicy, Where
 from lastcall.contracts import Halt
 from lastcall.fingerprint import raw
+from lastcall.past import NOTHING
 from lastcall.tool import PLAIN
 
 HERE = Where(run="run", turn="turn")
@@ -54,9 +55,29 @@ class Drive:
         self.rule = rule
         self.records = {}
         self.granted = []
+        self.pasts = {}
+
+    def key(self, asked):
+        """The name of the record for a call; None when the rule has no business with it."""
+        part = self.rule.record(asked.policy) if asked.kind in self.rule.kinds else None
+        where = asked.where
+        turn = (where.run, where.turn)
+        return {
+            None: None,
+            "none": (),
+            "turn": turn,
+            "agent": (*turn, where.agent),
+            "tool": (*turn, asked.name),
+            "call": (*turn, asked.fingerprint),
+            "thread": (where.thread or where.run, asked.fingerprint),
+        }[part]
+
+    def state(self, key):
+        return self.records.get(key, self.rule.start())
 
     def placed(self, asked):
-        calls = [each for each in self.granted if each.where.turn == asked.where.turn]
+        turn = (asked.where.run, asked.where.turn)
+        calls = [each for each in self.granted if (each.where.run, each.where.turn) == turn]
         writes = [
             order
             for order, each in enumerate(calls, 1)
@@ -67,30 +88,42 @@ class Drive:
             order=len(calls) + 1,
             last_write=writes[-1] if writes else 0,
             last_reply=calls[-1].reply if calls else None,
+            past=self.pasts.get(turn, NOTHING),
         )
 
     def ask(self, asked):
         """The placed call when it may be made, else the stop."""
-        rule = self.rule
-        asked = self.placed(asked)
-        key = rule.key(asked) if asked.kind in rule.kinds else None
-        if key is not None and (key in self.records or not rule.quiet):
-            said = rule.before(self.records.get(key, rule.start()), asked, NOW)
+        rule, asked = self.rule, self.placed(asked)
+        key = self.key(asked)
+        silent = rule.quiet and asked.kind == "tool" and key not in self.records
+        if key is not None and not silent:
+            said = rule.before(self.state(key), asked, NOW)
             if isinstance(said, Stop):
                 self.refuse(asked, said)
                 return said
-            self.records[key] = said
+            self._write(key, said)
         if asked.kind == "tool":
             self.granted.append(asked)
+            self.pasts[asked.where.run, asked.where.turn] = asked.past.taken(asked)
         return asked
 
     def settle(self, placed, outcome):
         """The stop that the answer is; None when it is none."""
-        return self._told(placed, lambda state: self.rule.after(state, placed, outcome, NOW))
+        if placed.kind == "tool":
+            turn = (placed.where.run, placed.where.turn)
+            self.pasts[turn] = self.pasts[turn].settled(placed, outcome)
+        key = self.key(placed)
+        well = outcome.kind == "ok" and outcome.grade is None
+        if key is None or (self.rule.quiet and well and key not in self.records):
+            return None
+        return self._write(key, self.rule.after(self.state(key), placed, outcome, NOW))
 
     def refuse(self, asked, stop):
         """Somebody refused *asked*; the stop that this leads to."""
-        return self._told(asked, lambda state: self.rule.refused(state, asked, stop, NOW))
+        key = self.key(asked)
+        if key is None:
+            return None
+        return self._write(key, self.rule.refused(self.state(key), asked, stop, NOW))
 
     def play(self, asked, outcome=OK):
         """The stop that a whole call meets, before it or as its answer; None when it meets none."""
@@ -101,15 +134,12 @@ class Drive:
         """The indices of the calls that a stop met."""
         return [index for index, (asked, outcome) in enumerate(steps) if self.play(asked, outcome)]
 
-    def _told(self, asked, say):
-        key = self.rule.key(asked) if asked.kind in self.rule.kinds else None
-        if key is None:
-            return None
-        said = say(self.records.get(key, self.rule.start()))
+    def _write(self, key, said):
         stop = None
         if isinstance(said, Halt):
             said, stop = said.state, said.stop
-        self.records[key] = said
+        if said is not None:
+            self.records[key] = said
         return stop
 
 

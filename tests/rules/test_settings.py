@@ -4,13 +4,14 @@ import pytest
 from pydantic import ValidationError
 
 from lastcall import Where, rules
+from lastcall.fold import Lineup, keys_of
 from lastcall.policy import DEFAULT
-from lastcall.rules.settings import in_turn
+from lastcall.tool import PLAIN, ToolPolicy
 
 from .driving import CANCELLED, LOST, NOW, PAUSED, call, final, ok
 
 RULES = [getattr(rules, name) for name in rules.__all__ if name != "Settings"]
-FOLDED = [rule for rule in RULES if hasattr(rule, "key")]
+FOLDED = [rule for rule in RULES if hasattr(rule, "record")]
 
 LIMITS = [
     (rule, name)
@@ -90,19 +91,76 @@ class TestEveryRuleOfStates:
     def test_an_outcome_nobody_asked_about_breaks_nothing(self, rule, outcome):
         rule.after(rule.start(), call(), outcome, NOW)
 
-    def test_another_turn_is_another_record(self, rule):
-        if rule.name == "failing":
-            # In the thread, where it is known, else in the run.
-            return
-        rule = type(rule)(max_repeats=1) if rule.name == "repeat" else rule
-        assert rule.key(call()) != rule.key(call(where=Where(run="run", turn="another")))
-
-    def test_another_run_is_another_record(self, rule):
-        rule = type(rule)(max_repeats=1) if rule.name == "repeat" else rule
-        assert rule.key(call()) != rule.key(call(where=Where(run="another", turn="turn")))
+    def test_one_with_a_record_keeps_it_small_and_comparable(self, rule):
+        assert rule.start() == rule.start()
 
 
-def test_a_record_of_the_turn_lies_in_the_shard_of_the_run():
-    asked = call()
-    assert in_turn(asked, "rule", "more") == (("run", "run"), "rule", "turn", "more")
-    assert in_turn(asked, "rule")[0] is asked.shard
+PARTS = [
+    (rules.Refusals(), PLAIN, "agent"),
+    (rules.Malformed(), PLAIN, "turn"),
+    (rules.Terminal(), PLAIN, "call"),
+    (rules.Repeat(), PLAIN, None),
+    (rules.Repeat(max_repeats=0), PLAIN, None),
+    (rules.Repeat(max_repeats=2), PLAIN, "call"),
+    (rules.Repeat(max_repeats=2), ToolPolicy(max_repeats=0), None),
+    (rules.Repeat(), ToolPolicy(max_repeats=3), "call"),
+    (rules.Failing(), PLAIN, "thread"),
+    (rules.Streak(), PLAIN, "tool"),
+    (rules.Streak(), ToolPolicy(shell=True), None),
+    (rules.Same(), PLAIN, "call"),
+    (rules.Near(), PLAIN, "turn"),
+    (rules.Near(in_a_row=0), PLAIN, None),
+    (rules.Cycle(), PLAIN, "none"),
+    (rules.Stale(), PLAIN, "none"),
+]
+
+
+@pytest.mark.parametrize(("rule", "policy", "part"), PARTS, ids=lambda it: str(getattr(it, "name", "")))
+def test_what_the_record_of_a_rule_is_about(rule, policy, part):
+    assert rule.record(policy) == part
+
+
+class OfPart:
+    name = "rule"
+    kinds = frozenset({"tool"})
+
+    def __init__(self, part):
+        self.part = part
+
+    def record(self, tool):
+        return self.part
+
+
+class TestKeys:
+    """The name of a record tells apart what must not mix, and nothing more."""
+
+    HERE = Where("run", "turn", "thread", "agent")
+
+    def key(self, part, **changed):
+        asked = call(changed.pop("tool", "look"), changed.pop("args", 1), where=self.where(changed))
+        rule = OfPart(part)
+        return keys_of(asked, Lineup.of([rule], PLAIN, "tool", enforce=True))[-1]
+
+    def where(self, changed):
+        fields = {name: changed.get(name, getattr(self.HERE, name)) for name in Where.__struct_fields__}
+        return Where(**fields)
+
+    @pytest.mark.parametrize(
+        ("part", "apart"),
+        [
+            ("turn", {"run", "turn"}),
+            ("agent", {"run", "turn", "agent"}),
+            ("tool", {"run", "turn", "tool"}),
+            ("call", {"run", "turn", "tool", "args"}),
+            ("thread", {"thread", "tool", "args"}),
+            ("none", {"run"}),
+        ],
+    )
+    def test_tell_apart(self, part, apart):
+        for name in ("run", "turn", "thread", "agent", "tool", "args"):
+            assert (self.key(part) != self.key(part, **{name: "another"})) == (name in apart), name
+
+    def test_without_a_thread_it_is_the_run_that_counts(self):
+        one = self.key("thread", thread=None)
+        assert one != self.key("thread", thread=None, run="another")
+        assert one == self.key("thread", thread=None, turn="another")

@@ -8,7 +8,7 @@ from lastcall.call import Call, Kind, Outcome
 from lastcall.contracts import Claim, Release, Take
 from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
-from lastcall.tool import Limit
+from lastcall.tool import LimitOrNone
 
 
 class Ceiling(Settings, frozen=True):
@@ -17,9 +17,9 @@ class Ceiling(Settings, frozen=True):
     name: ClassVar[Literal["ceiling"]] = "ceiling"
     kinds: ClassVar[frozenset[Kind]] = TOOLS
 
-    calls: Limit | None = 200
+    calls: LimitOrNone = 200
     """Executions in one turn, of all tools together; None: no limit, but counted."""
-    alert: Limit | None = None
+    alert: LimitOrNone = None
     """One alert is sent when this many were executed."""
 
     def takes(self, call: Call) -> tuple[Claim, ...]:

@@ -14,7 +14,7 @@ from lastcall.stop import Stop
 from lastcall.tool import Limit, ToolPolicy
 
 
-class Failures(Struct, frozen=True):
+class Failures(Struct, frozen=True, gc=False):
     """How often one call failed alike, and how."""
 
     count: int = 0

@@ -13,7 +13,7 @@ from lastcall.stop import Stop
 from lastcall.tool import Limit, ToolPolicy
 
 
-class Unusable(Struct, frozen=True):
+class Unusable(Struct, frozen=True, gc=False):
     """Malformed calls in a row."""
 
     count: int = 0

@@ -14,7 +14,7 @@ from lastcall.stop import Stop
 from lastcall.tool import LimitOrOff, ToolPolicy
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """Near calls in a row, and what they brought."""
 
     near: str = ""

@@ -17,7 +17,7 @@ BRIEF = frozenset({"concurrency", "ramp"})
 """Refusals that are worth repeating, so a model that does so ignores nothing."""
 
 
-class Rounds(Struct, frozen=True):
+class Rounds(Struct, frozen=True, gc=False):
     """Refusal rounds in a row, and how the reply at hand stands. Nothing is written while nothing is
     refused."""
 

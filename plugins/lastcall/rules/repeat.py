@@ -11,10 +11,10 @@ from lastcall.call import Call, Kind, Outcome
 from lastcall.contracts import Part
 from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
-from lastcall.tool import LimitOrOff, ToolPolicy
+from lastcall.tool import RepeatLimit, ToolPolicy
 
 
-class Times(Struct, frozen=True):
+class Times(Struct, frozen=True, gc=False):
     """How often one fingerprint was executed, and what it brought last."""
 
     count: int = 0
@@ -29,7 +29,7 @@ class Repeat(Settings, frozen=True):
     kinds: ClassVar[frozenset[Kind]] = TOOLS
     quiet: ClassVar[bool] = False
 
-    max_repeats: LimitOrOff | None = None
+    max_repeats: RepeatLimit = None
     """Executions of one fingerprint in a turn. None: rules that look at results decide instead
     (`same`, `failing`, `stale`); 0: equal calls are nobody's business."""
 

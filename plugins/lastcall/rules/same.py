@@ -17,7 +17,7 @@ DISTINCT = 9
 """Results remembered per call; one that forgets the tenth is still a poll."""
 
 
-class Results(Struct, frozen=True):
+class Results(Struct, frozen=True, gc=False):
     """What one fingerprint brought in this turn. Calls in flight count as equal to the last result."""
 
     order: int = 0

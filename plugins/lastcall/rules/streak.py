@@ -13,7 +13,7 @@ from lastcall.stop import Stop
 from lastcall.tool import LimitOrOff, ToolPolicy
 
 
-class Health(Struct, frozen=True):
+class Health(Struct, frozen=True, gc=False):
     """The failures of one tool in a row, by grade, and the last of them."""
 
     final: int = 0

@@ -13,7 +13,7 @@ from lastcall.stop import Stop
 from lastcall.tool import ToolPolicy
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, gc=False):
     """The final answer a call got."""
 
     final: bool = False

@@ -27,6 +27,7 @@ Records = dict[Key, Any]
 SPINS = 200
 
 NOTHING: Records = {}
+GRANTED = Answer(None, ())
 
 
 class MemoryStore:
@@ -45,7 +46,8 @@ class MemoryStore:
         # Two generations: expiry costs a swap, with no timestamps and no sweep.
         self._young: dict[Shard, Records] = {}
         self._old: dict[Shard, Records] = {}
-        self._swapped: float | None = None
+        self._due = float("-inf")
+        """When the young become the old."""
 
     def update(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
         """Read *keys*, run *step* once, and do all of what it plans or none of it.
@@ -53,21 +55,23 @@ class MemoryStore:
         Raises ValueError when more is given back than was taken, and whatever *step* raises; nothing
         is written then.
         """
-        self._acquire()
+        acquired = self._lock.acquire(blocking=False) or self._acquire()
         try:
-            self._age(now)
+            if now >= self._due:
+                self._age(now)
             # Nearly all keys of a decision share one shard, and are one object's.
             home = keys[0][0]
-            records = self._find(home)
-            get = (records or NOTHING).get
+            records = self._young.get(home) or self._find(home) or NOTHING
+            get = records.get
             plan = step([get(key) if key[0] is home else self._get(key) for key in keys])
             if plan.releases:
                 self._check_releases(plan.releases, now)
-            refused, observed = self._claim(plan.claims, now) if plan.claims else (None, ())
-            writes = plan.writes
-            if refused is not None:
-                writes = plan.otherwise(refused) if plan.otherwise else ()
-            else:
+            writes, answer = plan.writes, GRANTED
+            if plan.claims:
+                answer = self._claim(plan.claims, now)
+                if answer.refused is not None:
+                    writes = plan.otherwise(answer.refused) if plan.otherwise else ()
+            if answer.refused is None:
                 for release in plan.releases:
                     self._release(release, now)
             if writes:
@@ -75,9 +79,10 @@ class MemoryStore:
                 for index, state in writes:
                     key = keys[index]
                     (records if key[0] is home else self._shard(key[0]))[key] = state
-            return plan.value, Answer(refused, observed)
+            return plan.value, answer
         finally:
-            self._lock.release()
+            if acquired:
+                self._lock.release()
 
     async def aupdate(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
         """The same; memory never waits for anything but the lock."""
@@ -113,22 +118,20 @@ class MemoryStore:
     async def aclose(self) -> None:
         """Nothing to let go of."""
 
-    def _acquire(self) -> None:
+    def _acquire(self) -> bool:
         acquire = self._lock.acquire
         for _ in range(SPINS):
-            if acquire(False):
-                return
             time.sleep(0)
-        acquire()
+            if acquire(blocking=False):
+                return True
+        return acquire()
 
     def _age(self, now: float) -> None:
-        if self._swapped is None:
-            self._swapped = now
-        elif now - self._swapped >= self._ttl:
+        if now >= self._due:
             # Twice the time to live and nobody came: the old generation is over as well.
-            self._old = self._young if now - self._swapped < 2 * self._ttl else {}
+            self._old = self._young if now < self._due + self._ttl else {}
             self._young = {}
-            self._swapped = now
+            self._due = now + self._ttl
 
     def _find(self, shard: Shard) -> Records | None:
         records = self._young.get(shard)
@@ -147,39 +150,50 @@ class MemoryStore:
     def _get(self, key: Key) -> Any:
         return (self._find(key[0]) or NOTHING).get(key)
 
-    def _claim(self, claims: Sequence[Claim], now: float) -> tuple[int | None, tuple[int, ...]]:
-        counts = [self._count(claim, now) for claim in claims]
-        ahead: dict[Key, int] = {}
-        for index, (claim, count) in enumerate(zip(claims, counts, strict=True)):
-            # Two claims of one decision may name the same counter.
-            wanted = ahead.get(claim.key, 0) + (claim.amount if isinstance(claim, Take) else 1)
-            if claim.limit is not None and count + wanted > claim.limit:
-                return index, tuple(counts)
-            ahead[claim.key] = wanted
+    def _claim(self, claims: Sequence[Claim], now: float) -> Answer:
+        """Grant all of *claims* or none."""
+        first = claims[0]
+        if len(claims) == 1 and type(first) is Take:
+            # The common decision takes one from one counter.
+            records, window = self._shard(first.key[0]), bucket(first.window, now)
+            held = records.get(first.key)
+            count = held[1] if held is not None and held[0] == window else 0
+            if first.limit is not None and count + first.amount > first.limit:
+                return Answer(0, (count,))
+            records[first.key] = (window, count + first.amount)
+            return Answer(None, (count + first.amount,))
+        before = tuple(self._count(claim, now) for claim in claims)
+        after: list[int] = []
+        totals: dict[Key, int] = {}
         for index, claim in enumerate(claims):
-            counts[index] = self._grant(claim, now)
-        return None, tuple(counts)
+            # Two claims of one decision may name the same counter.
+            total = totals.get(claim.key, before[index])
+            total += claim.amount if isinstance(claim, Take) else 1
+            if claim.limit is not None and total > claim.limit:
+                return Answer(index, before)
+            totals[claim.key] = total
+            after.append(total)
+        for index, claim in enumerate(claims):
+            records = self._shard(claim.key[0])
+            if isinstance(claim, Take):
+                records[claim.key] = (bucket(claim.window, now), after[index])
+            else:
+                records[claim.key] = {
+                    **self._holders(claim.key, now),
+                    claim.holder: now + claim.ttl,
+                }
+        return Answer(None, tuple(after))
 
     def _count(self, claim: Claim, now: float) -> int:
-        records = self._find(claim.key[0])
-        held = None if records is None else records.get(claim.key)
-        if held is None:
-            return 0
-        if isinstance(claim, Take):
-            window, count = held
-            return int(count) if window == bucket(claim.window, now) else 0
-        return sum(1 for who, until in held.items() if until > now and who != claim.holder)
+        if not isinstance(claim, Take):
+            return len(self._holders(claim.key, now).keys() - {claim.holder})
+        held = (self._find(claim.key[0]) or NOTHING).get(claim.key)
+        return int(held[1]) if held is not None and held[0] == bucket(claim.window, now) else 0
 
-    def _grant(self, claim: Claim, now: float) -> int:
-        records = self._shard(claim.key[0])
-        count = self._count(claim, now)
-        if isinstance(claim, Take):
-            records[claim.key] = (bucket(claim.window, now), count + claim.amount)
-            return count + claim.amount
-        held = {who: until for who, until in records.get(claim.key, {}).items() if until > now}
-        held[claim.holder] = now + claim.ttl
-        records[claim.key] = held
-        return len(held)
+    def _holders(self, key: Key, now: float) -> dict[str, float]:
+        """Who holds a lease of *key* that has not run out, and until when."""
+        held = (self._find(key[0]) or NOTHING).get(key, {})
+        return {who: until for who, until in held.items() if until > now}
 
     def _check_releases(self, releases: Sequence[Release], now: float) -> None:
         for release in releases:
@@ -199,16 +213,13 @@ class MemoryStore:
         return int(count) if window == bucket(give.window, now) else 0
 
     def _release(self, release: Release, now: float) -> None:
-        records = self._shard(release.key[0])
+        key = release.key
         if isinstance(release, Free):
-            held = {
-                who: until
-                for who, until in records.get(release.key, {}).items()
-                if until > now and who != release.holder
-            }
-            records[release.key] = held
+            held = self._holders(key, now)
+            held.pop(release.holder, None)
+            self._shard(key[0])[key] = held
         elif (count := self._held(release, now)) is not None:
-            records[release.key] = (bucket(release.window, now), count - release.amount)
+            self._shard(key[0])[key] = (bucket(release.window, now), count - release.amount)
 
 
 def bucket(window: float | None, now: float) -> int:

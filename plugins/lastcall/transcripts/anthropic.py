@@ -25,7 +25,7 @@ class AnthropicMessages:
         if not holds(document, _message):
             return False
         lists = [glance(document)]
-        for _, record in records(document)[:GLANCE]:
+        for _, record in records(document, GLANCE):
             inside = record if isinstance(record, list) else mapping(record).get("messages")
             lists.append(objects(inside)[:GLANCE])
         return any(map(_marked, (message for some in lists for message in some)))

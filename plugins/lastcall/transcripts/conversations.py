@@ -41,26 +41,26 @@ class Names:
         return name
 
 
-def records(document: Document) -> list[tuple[int | None, Any]]:
+def records(document: Document, first: int | None = None) -> list[tuple[int | None, Any]]:
     """The values of a document that may each be a run, with their lines: its rows, the elements
-    of its list, or its one value."""
+    of its list, or its one value. Only the *first* so many if that is said."""
     if document.rows:
-        return list(document.rows)
+        return list(document.rows[:first])
     if isinstance(document.value, list):
-        return [(None, entry) for entry in document.value]
+        return [(None, entry) for entry in document.value[:first]]
     return [(None, document.value)]
 
 
 def glance(document: Document) -> list[dict[str, Any]]:
     """The first few objects among the records."""
-    return objects([record for _, record in records(document)[:GLANCE]])
+    return objects([record for _, record in records(document, GLANCE)])
 
 
 def holds(document: Document, test: Test, keys: tuple[str, ...] = ("messages",)) -> bool:
     """Whether the document holds messages that pass *test*."""
     if _are(glance(document), test):
         return True
-    inside = [_within(record, keys) for _, record in records(document)[:GLANCE]]
+    inside = [_within(record, keys) for _, record in records(document, GLANCE)]
     return any(_are(messages, test) for messages in inside if messages)
 
 

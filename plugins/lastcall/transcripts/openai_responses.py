@@ -39,7 +39,7 @@ class OpenAIResponses:
         """Items of the Responses API, at least one of them of a kind that only it has."""
         if _items(glance(document)):
             return True
-        return any(_items(_within(record)[:GLANCE]) for _, record in records(document)[:GLANCE])
+        return any(_items(_within(record)[:GLANCE]) for _, record in records(document, GLANCE))
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a list of items."""

@@ -89,13 +89,15 @@ class Pairing:
             return
         del self._open[place]
         asked = self._calls[place]
+        if asked.id is not None:
+            self._named[asked.id].remove(place)
         # A shell's error flag may be no more than an exit code, and agents probe with those.
         said = None if failed and asked.shell else failed
         self._calls[place] = replace(asked, result=result, failed=said, status=status)
 
     def _place(self, wanted: str | None, tool: str | None) -> int | None:
         if wanted is not None and wanted in self._named:
-            return self._first([n for n in self._named[wanted] if n in self._open], None)
+            return self._first(self._named[wanted], None)
         return self._first(self._unanswered(), tool)
 
     def _first(self, places: list[int], tool: str | None) -> int | None:
@@ -109,8 +111,8 @@ class Pairing:
         for place in reversed(self._open):
             if places and self._calls[place].reply != self._calls[places[0]].reply:
                 break
-            places.insert(0, place)
-        return places
+            places.append(place)
+        return places[::-1]
 
     def __len__(self) -> int:
         """How many calls there are so far."""

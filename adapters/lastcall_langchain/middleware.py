@@ -1,0 +1,120 @@
+"""Guards every tool call of a `create_agent` agent, and ends its run with every call answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, ToolCallRequest, hook_config
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from lastcall import Call, Guard, Outcome, Verdict, Where
+
+from lastcall_langchain.passing import Passage, apassed, declared_in, located, passed
+from lastcall_langchain.stops import farewell
+from lastcall_langchain.tools import heard_tool
+from lastcall_langchain.tracker import TRACKER, request
+
+Handler = Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+AsyncHandler = Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+
+
+class GuardMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+    """Refuses calls in `wrap_tool_call` and ends the run in `before_model`.
+
+    It keeps nothing of its own: one object may serve any number of agents at once. *name* tells it
+    from a second one in the same agent.
+    """
+
+    def __init__(self, guard: Guard, *, name: str = "GuardMiddleware") -> None:
+        super().__init__()
+        self.guard = guard
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Handler
+    ) -> ToolMessage | Command[Any]:
+        passage, asked = self._passage(request, handler)
+        return passed(passage, lambda: handler(asked))  # type: ignore[no-any-return]
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: AsyncHandler
+    ) -> ToolMessage | Command[Any]:
+        passage, asked = self._passage(request, handler)
+        return await apassed(passage, lambda: handler(asked))  # type: ignore[no-any-return]
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(
+        self,
+        state: AgentState[Any],  # noqa: ARG002
+        runtime: Runtime[Any],  # noqa: ARG002
+    ) -> dict[str, Any] | None:
+        verdict = self.guard.decide(request(self._where()))
+        if verdict.ticket is not None:
+            self.guard.observe(verdict.ticket, Outcome())
+        return leaving(verdict)
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(
+        self,
+        state: AgentState[Any],  # noqa: ARG002
+        runtime: Runtime[Any],  # noqa: ARG002
+    ) -> dict[str, Any] | None:
+        verdict = await self.guard.adecide(request(self._where()))
+        if verdict.ticket is not None:
+            await self.guard.aobserve(verdict.ticket, Outcome())
+        return leaving(verdict)
+
+    def _where(self) -> Where:
+        place = TRACKER.place(self.guard)
+        return Where() if place is None else place.where
+
+    def _passage(
+        self, request: ToolCallRequest, handler: Callable[..., Any]
+    ) -> tuple[Passage, ToolCallRequest]:
+        """How the call passes the guard, and what is then asked of the tool."""
+        asked, tool = request.tool_call, request.tool
+        index, size = position(request.state, asked["id"])
+        call = Call(
+            asked["name"],
+            asked["args"],
+            id=asked["id"],
+            kind="malformed" if tool is None and last(handler) else "tool",
+            index=index,
+            size=size,
+        )
+        declared = declared_in(None if tool is None else tool.metadata)
+        passage = located(self.guard, "middleware", request.runtime.config, declared, call)
+        if tool is not None and tool.handle_tool_error:
+            # It would make text of the exception that has the status.
+            request = request.override(tool=heard_tool(tool))
+        return passage, request
+
+
+def leaving(verdict: Verdict) -> dict[str, Any] | None:
+    """The update that ends the run; None while it may go on."""
+    stop = verdict.ending or verdict.stop
+    return None if stop is None else {"jump_to": "end", "messages": [farewell(stop)]}
+
+
+def last(handler: Callable[..., Any]) -> bool:
+    """Whether ToolNode itself comes next; another middleware may know a tool that it does not."""
+    return getattr(handler, "__module__", "") == "langgraph.prebuilt.tool_node"
+
+
+def position(state: Any, call_id: str | None) -> tuple[int, int | None]:
+    """The place of a call in the message that asked for it, and how many calls that has."""
+    messages = state.get("messages") if isinstance(state, dict) else getattr(state, "messages", state)
+    if isinstance(messages, Sequence):
+        for message in reversed(messages):
+            if isinstance(message, AIMessage):
+                ids = [call["id"] for call in message.tool_calls]
+                if call_id in ids:
+                    return ids.index(call_id), len(ids)
+                break
+    return 0, None

@@ -1,0 +1,117 @@
+"""Guards tools one by one, for agents that know nothing of it; nothing else of a tool changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, wraps
+from typing import Any, cast
+
+from langchain_core.tools import BaseTool
+from langchain_core.tools import tool as made
+from lastcall import Call, Guard, ToolPolicy
+
+from lastcall_langchain.passing import Passage, apassed, declared_in, hear, located, passed
+
+GUARD = "__lastcall__"
+"""Where a guarded copy keeps its guard and what was said of the tool."""
+
+
+def guard_tool(
+    tool: BaseTool | Callable[..., Any], guard: Guard, **tool_policy: Any
+) -> BaseTool:
+    """A guarded copy of *tool*, or of the tool that `@tool` makes of a function.
+
+    *tool_policy* are fields of `ToolPolicy`; they win over those in `tool.metadata["lastcall"]`.
+    """
+    given = tool if isinstance(tool, BaseTool) else cast("BaseTool", made(tool))
+    if getattr(given, GUARD, (None,))[0] is guard and not tool_policy:
+        return given
+    copy = swapped(given, guarded(listening(type(given))))
+    object.__setattr__(copy, GUARD, (guard, declared_in(given.metadata, **tool_policy)))
+    return copy
+
+
+def guard_tools(
+    tools: Iterable[BaseTool | Callable[..., Any]], guard: Guard
+) -> list[BaseTool]:
+    """Guarded copies of *tools*, in their order."""
+    return [guard_tool(tool, guard) for tool in tools]
+
+
+def heard_tool(tool: BaseTool) -> BaseTool:
+    """A copy of *tool* whose body tells what it returned or raised before LangChain makes text of it."""
+    return swapped(tool, listening(type(tool)))
+
+
+def swapped(tool: BaseTool, cls: type[BaseTool]) -> BaseTool:
+    """A copy of *tool* of the class *cls*, with its fields as they are."""
+    copy = tool.model_copy()
+    object.__setattr__(copy, "__class__", cls)
+    return copy
+
+
+@cache
+def listening(cls: type[BaseTool]) -> type[BaseTool]:
+    """A subclass of *cls* whose body is heard."""
+    if getattr(cls, "__lastcall_heard__", False):
+        return cls
+    run, arun = cls._run, cls._arun
+
+    @wraps(run)
+    def _run(self: BaseTool, *args: Any, **kwargs: Any) -> Any:
+        try:
+            value = run(self, *args, **kwargs)
+        except BaseException as error:
+            hear(error)
+            raise
+        hear(value)
+        return value
+
+    @wraps(arun)
+    async def _arun(self: BaseTool, *args: Any, **kwargs: Any) -> Any:
+        try:
+            value = await arun(self, *args, **kwargs)
+        except BaseException as error:
+            hear(error)
+            raise
+        hear(value)
+        return value
+
+    body: dict[str, Any] = {"_run": _run, "__lastcall_heard__": True}
+    if arun is not BaseTool._arun:
+        # LangChain asks whether a class has its own: the inherited one ends in `_run`.
+        body["_arun"] = _arun
+    return alike(cls, body)
+
+
+@cache
+def guarded(cls: type[BaseTool]) -> type[BaseTool]:
+    """A subclass of *cls* that takes each call past the guard."""
+    run, arun = cls.run, cls.arun
+
+    @wraps(run)
+    def guarded_run(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
+        passage = passage_of(self, tool_input, kwargs)
+        return passed(passage, lambda: run(self, tool_input, *args, **kwargs))
+
+    @wraps(arun)
+    async def guarded_arun(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
+        passage = passage_of(self, tool_input, kwargs)
+        return await apassed(passage, lambda: arun(self, tool_input, *args, **kwargs))
+
+    return alike(cls, {"run": guarded_run, "arun": guarded_arun})
+
+
+def alike(cls: type[BaseTool], body: Mapping[str, Any]) -> type[BaseTool]:
+    """A subclass of *cls* under its name."""
+    names = ("__module__", "__qualname__", "__doc__")
+    return type(cls)(cls.__name__, (cls,), {**{name: getattr(cls, name) for name in names}, **body})
+
+
+def passage_of(tool: BaseTool, tool_input: Any, kwargs: Mapping[str, Any]) -> Passage:
+    """The passage of a call that `run` or `arun` was asked for."""
+    guard, declared = cast("tuple[Guard, ToolPolicy]", getattr(tool, GUARD))
+    args = tool._filter_injected_args(tool_input) if isinstance(tool_input, dict) else tool_input
+    config = kwargs.get("config") or {"callbacks": kwargs.get("callbacks")}
+    call = Call(tool.name, args, id=kwargs.get("tool_call_id"))
+    return located(guard, "tool", config, declared, call)

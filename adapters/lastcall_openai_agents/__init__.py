@@ -1,0 +1,27 @@
+"""Lastcall in the OpenAI Agents SDK."""
+
+try:
+    import agents as _agents
+except ModuleNotFoundError as missing:
+    raise ImportError(
+        'lastcall_openai_agents needs the OpenAI Agents SDK: pip install "lastcall[openai-agents]"'
+    ) from missing
+
+from lastcall_openai_agents.agents import guard_agent
+from lastcall_openai_agents.endings import RunStopped, StopText, stop_of
+from lastcall_openai_agents.hooks import GuardHooks
+from lastcall_openai_agents.runner import install
+from lastcall_openai_agents.tools import guard_tool, guard_tools
+
+del _agents
+install()
+
+__all__ = [
+    "GuardHooks",
+    "RunStopped",
+    "StopText",
+    "guard_agent",
+    "guard_tool",
+    "guard_tools",
+    "stop_of",
+]

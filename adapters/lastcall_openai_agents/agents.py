@@ -1,0 +1,87 @@
+"""Guarded copies of agents, with everything that they lead to."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from typing import Any, TypeVar
+
+from agents import Agent, FunctionTool, Handoff, RunContextWrapper, Tool
+
+from lastcall import Guard
+from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.endings import Ending
+from lastcall_openai_agents.mcp import guarded_server
+from lastcall_openai_agents.runner import install
+from lastcall_openai_agents.tools import guarded
+
+A = TypeVar("A", bound=Agent[Any])
+MARK = "_lastcall_guards"
+
+
+def guard_agent(agent: A, guard: Guard) -> A:
+    """A guarded copy of *agent*: its tools, its MCP servers, the agents it hands over to and those it
+    uses as tools. A run that is stopped ends as a normal result, and `stop_of(result)` tells why. The
+    agent itself stays as it is. Guarding twice with one guard guards once."""
+    install()
+    return Copies(guard).of(agent)
+
+
+class Copies:
+    """The guarded copies of one graph of agents; one copy for each, also where they lead in circles."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._made: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+    def of(self, agent: A) -> A:
+        """The copy of *agent*."""
+        if self._guard in marks(agent):
+            return agent
+        known = self._made.get(id(agent))
+        if known is not None and known[0]() is agent:
+            return known[1]  # type: ignore[no-any-return]
+        made = copy.copy(agent)
+        # Before the rest: the graph may lead back here.
+        gone = weakref.ref(agent, lambda _, at=id(agent): self._made.pop(at, None))  # type: ignore[misc]
+        self._made[id(agent)] = (gone, made)
+        vars(made)[MARK] = (*marks(agent), self._guard)
+        made.tools = [self.tool(tool) for tool in agent.tools]
+        made.mcp_servers = [guarded_server(server, self._guard) for server in agent.mcp_servers]
+        made.handoffs = [self.lead(lead) for lead in agent.handoffs]
+        own = agent.tool_use_behavior
+        if not (isinstance(own, Ending) and own.covers(self._guard)):
+            made.tool_use_behavior = Ending(self._guard, own, made)
+        return made
+
+    def tool(self, tool: Tool) -> Tool:
+        """The copy of *tool*, and of the agent behind it."""
+        inner = _sdk.agent_of(tool) if isinstance(tool, FunctionTool) else None
+        agent = None if inner is None else self.of(inner)
+        made: Tool = guarded(tool, self._guard, agent=agent)
+        return made
+
+    def lead(self, lead: Any) -> Any:
+        """The copy of a hand-over, which leads to the copy of its agent."""
+        if isinstance(lead, Agent):
+            return self.of(lead)
+        if not isinstance(lead, Handoff) or self._guard in marks(lead):
+            return lead
+        made = copy.copy(lead)
+        vars(made)[MARK] = (*marks(lead), self._guard)
+
+        async def invoke(ctx: RunContextWrapper[Any], text: str) -> Any:
+            found = await lead.on_invoke_handoff(ctx, text)
+            return self.of(found) if isinstance(found, Agent) else found
+
+        made.on_invoke_handoff = invoke
+        target = _sdk.target_of(lead)
+        if target is not None:
+            _sdk.set_target_of(made, weakref.ref(self.of(target)))
+        return made
+
+
+def marks(guarded: object) -> tuple[Guard, ...]:
+    """The guards of an agent or a hand-over."""
+    found: tuple[Guard, ...] = vars(guarded).get(MARK, ())
+    return found

@@ -1,0 +1,113 @@
+"""MCP servers whose tools are guarded: the SDK makes their tools anew for every request."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+from agents import ToolGuardrailFunctionOutput, ToolInputGuardrailData
+from agents.mcp import MCPServer
+
+from lastcall import Call, Guard, Stop, Ticket
+from lastcall_openai_agents.calls import PLAIN, Passage, told
+from lastcall_openai_agents.runs import Frame, at
+from lastcall_openai_agents.tools import Gate
+
+ALLOWED: ContextVar[tuple[Frame, str] | None] = ContextVar(
+    "lastcall_openai_agents_allowed", default=None
+)
+"""The call that a server's gate has let pass in this task."""
+
+
+class ServerGate(Gate):
+    """A gate that tells `call_tool`, which knows no call id, which call it serves."""
+
+    async def check(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        """Allow the call, or give the model the text of the stop."""
+        said = await super().check(data)
+        ALLOWED.set((at(data.context), data.context.tool_call_id))
+        return said
+
+
+class GuardedServer:
+    """*server* with guarded tools. Everything else is its own, its class included."""
+
+    def __init__(self, server: MCPServer, guard: Guard) -> None:
+        object.__setattr__(self, "_server", server)
+        object.__setattr__(self, "_passage", Passage(guard, PLAIN, server=server.name))
+
+    @property
+    def tool_input_guardrails(self) -> list[Any]:
+        """The gate, then the server's own."""
+        return [ServerGate(self._passage), *(self._server.tool_input_guardrails or ())]
+
+    async def call_tool(
+        self, tool_name: str, arguments: dict[str, Any] | None, *args: Any, **options: Any
+    ) -> Any:
+        """Call the tool and see its raw result; a final answer comes back as the text of its stop."""
+        guard = self._passage.guard
+        ticket, stop = await self._ticket(tool_name, arguments)
+        if ticket is None:
+            if stop is not None:
+                return told_by(stop)
+            return await self._server.call_tool(tool_name, arguments, *args, **options)
+        try:
+            result = await self._server.call_tool(tool_name, arguments, *args, **options)
+        except BaseException as error:
+            outcome = guard.raised(ticket, error)
+            if outcome.kind == "cancelled":
+                guard.observe(ticket, outcome)
+                raise
+            stop = told(await guard.aobserve(ticket, outcome))
+            if stop is None or not isinstance(error, Exception):
+                raise
+            return told_by(stop)
+        stop = told(await guard.aobserve(ticket, guard.returned(ticket, result)))
+        return result if stop is None else told_by(stop)
+
+    async def _ticket(self, tool: str, args: Any) -> tuple[Ticket | None, Stop | None]:
+        allowed = ALLOWED.get()
+        if allowed is not None:
+            frame, call = allowed
+            ticket = frame.take(self._passage.guard, call)
+            if ticket is not None:
+                return ticket, None
+        verdict = await self._passage.guard.adecide(Call(tool, args, server=self._server.name))
+        return verdict.ticket, told(verdict)
+
+    async def __aenter__(self) -> GuardedServer:
+        await self._server.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> Any:
+        return await self._server.__aexit__(*error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_server"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._server, name, value)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._server)
+
+
+def guarded_server(server: MCPServer, guard: Guard) -> Any:
+    """*server* with its tools guarded; one that *guard* guards already comes back as it is."""
+    at: Any = server
+    while type(at) is GuardedServer:
+        if at._passage.guard is guard:
+            return server
+        at = at._server
+    return GuardedServer(server, guard)
+
+
+def told_by(stop: Stop) -> Any:
+    """The result by which a server tells of a refusal (requirement I3)."""
+    from mcp.types import CallToolResult
+
+    content = [{"type": "text", "text": stop.text}]
+    return CallToolResult.model_validate({"content": content, "isError": True})
+
+

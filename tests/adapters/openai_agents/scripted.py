@@ -1,0 +1,107 @@
+"""Scripted models on the real SDK: no network, no mocks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents import Agent, Runner, SQLiteSession
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+from lastcall_openai_agents import stop_of
+
+ASKS = 40
+
+
+def call(name: str, args: Any = None, id: str = "c1") -> Any:
+    return function_call(name, {} if args is None else args, call_id=id)
+
+
+def script(*replies: Any) -> ScriptedModel:
+    """A model that gives *replies*, one a request: a text, a call, or a list of calls."""
+    return ScriptedModel([_reply(each) for each in replies])
+
+
+def stubborn(name: str, args: Callable[[int], Any], times: int = ASKS) -> ScriptedModel:
+    """A model that asks *times* times, whatever it is told."""
+    return script(*[call(name, args(i), f"call-{i}") for i in range(times)], "done")
+
+
+def _reply(reply: Any) -> list[Any]:
+    if isinstance(reply, str):
+        return [assistant_message(reply)]
+    return list(reply) if isinstance(reply, list) else [reply]
+
+
+@dataclass
+class Played:
+    model: ScriptedModel
+    result: Any = None
+    error: BaseException | None = None
+    session: list[Any] = field(default_factory=list)
+
+    @property
+    def requests(self) -> int:
+        return len(self.model.calls)
+
+    @property
+    def stop(self) -> Any:
+        return stop_of(self.error if self.error is not None else self.result)
+
+    @property
+    def items(self) -> list[Any]:
+        if self.error is not None:
+            return [each.raw_item for each in self.error.run_data.new_items]
+        return [each.raw_item for each in self.result.new_items]
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """What the model was told, by call id."""
+        return {
+            get(item, "call_id"): get(item, "output")
+            for item in self.items
+            if str(get(item, "type")).endswith("_output")
+        }
+
+    @property
+    def unanswered(self) -> list[str]:
+        return unanswered(self.items) + unanswered(self.session)
+
+
+def unanswered(items: list[Any]) -> list[str]:
+    asked = [get(i, "call_id") for i in items if get(i, "type") in ("function_call", "custom_tool_call")]
+    told = {get(i, "call_id") for i in items if str(get(i, "type")).endswith("_output")}
+    return [each for each in asked if each not in told]
+
+
+def get(item: Any, key: str) -> Any:
+    return item.get(key) if isinstance(item, dict) else getattr(item, key, None)
+
+
+async def aplay(agent: Agent[Any], mode: str = "run", text: Any = "hi", **options: Any) -> Played:
+    """Run *agent*, and tell what came of it."""
+    options.setdefault("max_turns", 100)
+    session = options.setdefault("session", SQLiteSession("s", ":memory:"))
+    played = Played(agent.model)  # type: ignore[arg-type]
+    try:
+        if mode == "run":
+            played.result = await Runner.run(agent, text, **options)
+        else:
+            played.result = Runner.run_streamed(agent, text, **options)
+            async for _ in played.result.stream_events():
+                pass
+    except Exception as error:  # noqa: BLE001
+        played.error = error
+    played.session = await session.get_items()
+    return played
+
+
+def play(agent: Agent[Any], mode: str = "run", text: Any = "hi", **options: Any) -> Played:
+    return asyncio.run(aplay(agent, mode, text, **options))
+
+
+def plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
