@@ -53,12 +53,15 @@ class GuardCallbackHandler(BaseCallbackHandler):
         tool = (serialized or {}).get("name") or kwargs.get("name") or "tool"
         if self.guard.inside(tool, SEAM):
             return
-        run = TRACKER.began(run_id, parent_run_id, metadata, inputs=input_str, tool=tool)
+        call_id = kwargs.get("tool_call_id")
+        run = TRACKER.began(
+            run_id, parent_run_id, metadata, inputs=input_str, tool=tool, call_id=call_id
+        )
         if not TRACKER.claimed(run, self.guard):
             # Another handler of the same guard has it.
             return
         args = input_str if inputs is None else inputs
-        self._judge(Call(tool, args, id=kwargs.get("tool_call_id")), run, metadata)
+        self._judge(Call(tool, args, id=call_id), run, metadata)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002
         ticket = self._closed(run_id)
@@ -115,4 +118,3 @@ class GuardCallbackHandler(BaseCallbackHandler):
     def _closed(self, run_id: UUID) -> Ticket | None:
         with self._lock:
             return self._open.pop(run_id, None)
-

@@ -109,7 +109,9 @@ def last(handler: Callable[..., Any]) -> bool:
 
 def position(state: Any, call_id: str | None) -> tuple[int, int | None]:
     """The place of a call in the message that asked for it, and how many calls that has."""
-    messages = state.get("messages") if isinstance(state, dict) else getattr(state, "messages", state)
+    messages = (
+        state.get("messages") if isinstance(state, dict) else getattr(state, "messages", state)
+    )
     if isinstance(messages, Sequence):
         for message in reversed(messages):
             if isinstance(message, AIMessage):

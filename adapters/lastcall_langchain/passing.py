@@ -74,8 +74,12 @@ class Passage:
             raise refusal(stop) from cause
         told = answer(stop, self.call.id, self.call.tool)
         # What else a tool gave beside its text is for programs, and stays.
-        return told if not isinstance(value, ToolMessage) else told.model_copy(
-            update={"artifact": value.artifact, "id": value.id, "name": value.name}
+        return (
+            told
+            if not isinstance(value, ToolMessage)
+            else told.model_copy(
+                update={"artifact": value.artifact, "id": value.id, "name": value.name}
+            )
         )
 
     def returned(self, ticket: Ticket, value: Any, heard: list[Any]) -> Outcome:
@@ -230,9 +234,7 @@ def drain(place: Place | None, stop: Stop) -> None:
         return
 
 
-def located(
-    guard: Guard, seam: str, config: Any, declared: ToolPolicy, call: Call
-) -> Passage:
+def located(guard: Guard, seam: str, config: Any, declared: ToolPolicy, call: Call) -> Passage:
     """The passage of *call*, placed by what *config* tells."""
     place = TRACKER.place(guard, config)
     return Passage(guard, seam, put(call, place), place=place, declared=declared)

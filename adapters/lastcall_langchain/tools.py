@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, wraps
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial, wraps
 from typing import Any, cast
 
 from langchain_core.tools import BaseTool
@@ -12,28 +12,27 @@ from lastcall import Call, Guard, ToolPolicy
 
 from lastcall_langchain.passing import Passage, apassed, declared_in, hear, located, passed
 
-GUARD = "__lastcall__"
-"""Where a guarded copy keeps its guard and what was said of the tool."""
+GUARDS = "__lastcall__"
+"""Where a guarded copy keeps its guards, innermost first, each with what was said of the tool."""
 
 
-def guard_tool(
-    tool: BaseTool | Callable[..., Any], guard: Guard, **tool_policy: Any
-) -> BaseTool:
+def guard_tool(tool: BaseTool | Callable[..., Any], guard: Guard, **tool_policy: Any) -> BaseTool:
     """A guarded copy of *tool*, or of the tool that `@tool` makes of a function.
 
     *tool_policy* are fields of `ToolPolicy`; they win over those in `tool.metadata["lastcall"]`.
     """
     given = tool if isinstance(tool, BaseTool) else cast("BaseTool", made(tool))
-    if getattr(given, GUARD, (None,))[0] is guard and not tool_policy:
+    before = guards_of(given)
+    if any(each is guard for each, _ in before) and not tool_policy:
         return given
-    copy = swapped(given, guarded(listening(type(given))))
-    object.__setattr__(copy, GUARD, (guard, declared_in(given.metadata, **tool_policy)))
+    copy = swapped(given, guarded(type(given)))
+    others = [pair for pair in before if pair[0] is not guard]
+    pair = (guard, declared_in(given.metadata, **tool_policy))
+    object.__setattr__(copy, GUARDS, (*others, pair))
     return copy
 
 
-def guard_tools(
-    tools: Iterable[BaseTool | Callable[..., Any]], guard: Guard
-) -> list[BaseTool]:
+def guard_tools(tools: Iterable[BaseTool | Callable[..., Any]], guard: Guard) -> list[BaseTool]:
     """Guarded copies of *tools*, in their order."""
     return [guard_tool(tool, guard) for tool in tools]
 
@@ -86,20 +85,28 @@ def listening(cls: type[BaseTool]) -> type[BaseTool]:
 
 @cache
 def guarded(cls: type[BaseTool]) -> type[BaseTool]:
-    """A subclass of *cls* that takes each call past the guard."""
-    run, arun = cls.run, cls.arun
+    """A subclass of *cls* that takes each call past the guards."""
+    if getattr(cls, "__lastcall_guarded__", False):
+        return cls
+    heard = listening(cls)
+    run, arun = heard.run, heard.arun
 
     @wraps(run)
     def guarded_run(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        passage = passage_of(self, tool_input, kwargs)
-        return passed(passage, lambda: run(self, tool_input, *args, **kwargs))
+        body = partial(run, self, tool_input, *args, **kwargs)
+        for passage in passages(self, tool_input, kwargs):
+            body = partial(passed, passage, body)
+        return body()
 
     @wraps(arun)
     async def guarded_arun(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        passage = passage_of(self, tool_input, kwargs)
-        return await apassed(passage, lambda: arun(self, tool_input, *args, **kwargs))
+        body = partial(arun, self, tool_input, *args, **kwargs)
+        for passage in passages(self, tool_input, kwargs):
+            body = partial(apassed, passage, body)
+        return await body()
 
-    return alike(cls, {"run": guarded_run, "arun": guarded_arun})
+    body = {"run": guarded_run, "arun": guarded_arun, "__lastcall_guarded__": True}
+    return alike(heard, body)
 
 
 def alike(cls: type[BaseTool], body: Mapping[str, Any]) -> type[BaseTool]:
@@ -108,10 +115,16 @@ def alike(cls: type[BaseTool], body: Mapping[str, Any]) -> type[BaseTool]:
     return type(cls)(cls.__name__, (cls,), {**{name: getattr(cls, name) for name in names}, **body})
 
 
-def passage_of(tool: BaseTool, tool_input: Any, kwargs: Mapping[str, Any]) -> Passage:
-    """The passage of a call that `run` or `arun` was asked for."""
-    guard, declared = cast("tuple[Guard, ToolPolicy]", getattr(tool, GUARD))
+def guards_of(tool: BaseTool) -> tuple[tuple[Guard, ToolPolicy], ...]:
+    """The guards of a guarded copy."""
+    found: tuple[tuple[Guard, ToolPolicy], ...] = getattr(tool, GUARDS, ())
+    return found
+
+
+def passages(tool: BaseTool, tool_input: Any, kwargs: Mapping[str, Any]) -> Iterator[Passage]:
+    """The passages of a call that `run` or `arun` was asked for, innermost first."""
     args = tool._filter_injected_args(tool_input) if isinstance(tool_input, dict) else tool_input
     config = kwargs.get("config") or {"callbacks": kwargs.get("callbacks")}
-    call = Call(tool.name, args, id=kwargs.get("tool_call_id"))
-    return located(guard, "tool", config, declared, call)
+    for guard, declared in guards_of(tool):
+        call = Call(tool.name, args, id=kwargs.get("tool_call_id"))
+        yield located(guard, "tool", config, declared, call)

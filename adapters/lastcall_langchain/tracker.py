@@ -54,6 +54,8 @@ class Run:
     nth: int = 0
     """How many siblings began before it."""
     tool: str | None = None
+    call_id: str | None = None
+    """The id of the tool call that it answers."""
     children: int = 0
     requests: int = 0
     """Requests to a model made for it, leaving out those that its tools make for themselves."""
@@ -131,7 +133,8 @@ class Tracker(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         tool = (serialized or {}).get("name") or kwargs.get("name")
-        self.began(run_id, parent_run_id, metadata, inputs=input_str, tool=tool)
+        call_id = kwargs.get("tool_call_id")
+        self.began(run_id, parent_run_id, metadata, inputs=input_str, tool=tool, call_id=call_id)
 
     def on_retriever_start(
         self,
@@ -178,6 +181,7 @@ class Tracker(BaseCallbackHandler):
         *,
         inputs: Any = None,
         tool: str | None = None,
+        call_id: str | None = None,
         name: str | None = None,
     ) -> Run:
         """The record of a run that begins; a second telling changes nothing."""
@@ -195,7 +199,8 @@ class Tracker(BaseCallbackHandler):
             else:
                 root, nth = parent.root, parent.children
                 parent.children += 1
-            run = Run(run_id, root, parent, said.get("langgraph_checkpoint_ns"), nth, tool)
+            ns = said.get("langgraph_checkpoint_ns")
+            run = Run(run_id, root, parent, ns, nth, tool, call_id)
             self._runs[run_id] = run
             root.runs.add(run_id)
             while len(self._runs) > MOST_RUNS:

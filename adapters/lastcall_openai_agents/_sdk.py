@@ -47,15 +47,15 @@ _Invoker: Any = getattr(_tool, "_FailureHandlingFunctionToolInvoker", None)
 _KEPT = frozenset({"_invoke_tool_impl", "_on_handled_error", "_function_tool"})
 
 
-def invoke_of(tool: FunctionTool) -> Invoke:
-    """What *tool* does, before its failures are put into words."""
+def invoke_of(tool: FunctionTool, original: FunctionTool) -> Invoke:
+    """What *tool*, a copy of *original*, does before its failures are put into words."""
     invoker = tool.on_invoke_tool
     if _Invoker is not None and isinstance(invoker, _Invoker):
         impl: Invoke = invoker._invoke_tool_impl  # type: ignore[attr-defined]
         return impl
 
     async def narrowed(ctx: ToolContext[Any], text: str) -> Any:
-        return await invoker(_narrow(tool, ctx), text)
+        return await invoker(_narrow(original, ctx), text)
 
     return narrowed
 

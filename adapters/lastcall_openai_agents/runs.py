@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import weakref
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -24,12 +26,13 @@ class Run:
     """One root run. *guards* are those that were asked in it; they forget it when it is over."""
 
     def __init__(self) -> None:
+        catch_up()
         self.id = f"oa-{uuid4().hex}"
         self.open = True
         self.guards: list[Guard] = []
         self.frames = itertools.count()
         # A thread that the SDK could not cancel may still settle a call after the end.
-        weakref.finalize(self, swept, self.id, self.guards).atexit = False
+        when_gone(self, partial(swept, self.id, self.guards))
 
     def use(self, guard: Guard) -> None:
         """*guard* was asked about a call of this run."""
@@ -161,6 +164,28 @@ SWAPS: ContextVar[Mapping[int, Agent[Any]]] = ContextVar("lastcall_openai_agents
 _ANCHORED: dict[int, Frame] = {}
 
 
+_OVER: deque[Callable[[], None]] = deque()
+
+
+def when_gone(anchor: object, work: Callable[[], None]) -> None:
+    """Have *work* done soon after *anchor* is gone. Not at once: the collector may strike while a store
+    is at work in the same thread."""
+
+    def note() -> None:
+        _OVER.append(work)
+        with suppress(RuntimeError):
+            asyncio.get_running_loop().call_soon(catch_up)
+
+    weakref.finalize(anchor, note).atexit = False
+
+
+def catch_up() -> None:
+    """Do what is left to do for runs that are gone."""
+    with suppress(IndexError):
+        while True:
+            _OVER.popleft()()
+
+
 def here() -> Frame | None:
     """The innermost `Runner.run` around us that is still going on."""
     frame = FRAME.get()
@@ -169,6 +194,7 @@ def here() -> Frame | None:
 
 def around() -> Frame | None:
     """The same, also where another runner than ours is in use."""
+    catch_up()
     frame = here()
     if frame is not None:
         return frame
@@ -196,7 +222,7 @@ def anchored(anchor: object, context: Any = None) -> Frame:
     frame = _ANCHORED.get(id(anchor))
     if frame is None:
         frame = Frame(Run(), context=context)
-        weakref.finalize(anchor, loosened, id(anchor)).atexit = False
+        when_gone(anchor, partial(loosened, id(anchor)))
         _ANCHORED[id(anchor)] = frame
     return frame
 

@@ -81,7 +81,7 @@ def guarded_function(
         return tool
     passage = passage_of(tool, guard, declared)
     copied = copy.copy(tool)
-    inner = _sdk.invoke_of(copied)
+    inner = _sdk.invoke_of(copied, tool)
     own = _sdk.agent_of(tool)
     swap = {} if own is None or agent is None else {id(own): agent}
 

@@ -223,6 +223,7 @@ def repeated(call: Call, ended: Ended, now: float) -> Stop:
         ended.scope,
         now,
         rule=ended.rule or "turn",
+        tool=ended.tool if call.kind == "model" else call.tool,
         status=ended.status,
         limit=ended.limit,
         observed=ended.observed,

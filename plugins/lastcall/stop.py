@@ -86,24 +86,21 @@ class Stop(BaseModel):
     ) -> Self:
         """A stop of *call* at *now* (epoch seconds); *fields* are those of the class."""
         where = call.where
-        return cls(
-            reason=reason,
-            scope=scope,
-            tool=call.tool,
-            server=call.server,
-            call_id=call.id,
-            fingerprint=call.fingerprint,
-            path=where.path,
-            agent=where.agent,
-            user=where.user,
-            tenant=where.tenant,
-            thread=where.thread,
-            run=where.run,
-            turn=where.turn,
-            time=datetime.fromtimestamp(now, UTC),
-            rule=rule,
-            **fields,
-        )
+        own: dict[str, Any] = {
+            "tool": call.tool,
+            "server": call.server,
+            "call_id": call.id,
+            "fingerprint": call.fingerprint,
+            "path": where.path,
+            "agent": where.agent,
+            "user": where.user,
+            "tenant": where.tenant,
+            "thread": where.thread,
+            "run": where.run,
+            "turn": where.turn,
+            "time": datetime.fromtimestamp(now, UTC),
+        }
+        return cls(reason=reason, scope=scope, rule=rule, **{**own, **fields})
 
 
 class Stopped(Exception):  # noqa: N818 - it is not an error: the run was stopped

@@ -30,6 +30,7 @@ class Ended(Struct, frozen=True, gc=False):
 
     reason: str
     scope: Scope
+    tool: str
     status: int | None = None
     limit: int | None = None
     observed: int | None = None
@@ -123,6 +124,7 @@ class Turn(Struct, frozen=True, gc=False):
             ended=Ended(
                 stop.reason,
                 stop.scope,
+                stop.tool,
                 stop.status,
                 stop.limit,
                 stop.observed,

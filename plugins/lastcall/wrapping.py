@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast, get_args, get_type_hints
 
@@ -103,7 +103,7 @@ def wrapped(
     """*fn*, guarded, with its name, signature, docstring and annotations."""
     if getattr(fn, "__lastcall__", None) is guard:
         return fn
-    body = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004 - its kind is asked
+    body = body_of(fn)
     if not callable(fn):
         raise TypeError(f"guard.wrap takes a function or a callable object, not {fn!r}")
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
@@ -135,9 +135,18 @@ def wrapped(
     update_wrapper(wrapper, fn)
     wrapper.__name__ = own
     wrapper.__signature__ = arguments.signature
-    wrapper.__annotations__ = dict(getattr(body, "__annotations__", {}))
+    # Who asks for the types looks names up in the globals of what is wrapped; an object has none.
+    plain = hasattr(fn, "__globals__")
+    wrapper.__annotations__ = dict(getattr(body, "__annotations__", {})) if plain else hints(body)
     wrapper.__lastcall__ = guard
     return cast("Callable[..., Any]", wrapper)
+
+
+def body_of(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that runs when *fn* is called, as far as it can be seen."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    return fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004 - its kind is asked
 
 
 async def awaited(guard: Guard, ticket: Ticket | None, value: Awaitable[Any]) -> Any:

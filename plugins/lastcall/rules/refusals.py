@@ -25,12 +25,18 @@ class Rounds(Struct, frozen=True, gc=False):
     reply: str | None = None
     refused: int = 0
     executed: bool = False
+    tool: str | None = None
+    """The tool of the last refusal, and the status behind it."""
+    status: int | None = None
 
     def closed(self) -> Rounds:
         """With the reply at hand counted: a mixed one neither adds nor resets."""
+        rounds = self.rounds
         if self.refused and not self.executed:
-            return Rounds(self.rounds + 1)
-        return Rounds(0 if self.executed and not self.refused else self.rounds)
+            rounds += 1
+        elif self.executed and not self.refused:
+            rounds = 0
+        return Rounds(rounds, tool=self.tool, status=self.status)
 
 
 class Refusals(Settings, frozen=True):
@@ -52,7 +58,7 @@ class Refusals(Settings, frozen=True):
     def before(self, state: Rounds, call: Call, now: float) -> Rounds | Stop:
         at = self.at(state, call)
         if at.rounds >= self.max_refusals:
-            return self.stop(call, at.rounds, now)
+            return self.stop(call, at, at.rounds, now)
         if call.kind == "model" or not (at.rounds or at.refused):
             return at
         return replace(at, executed=True)
@@ -62,11 +68,13 @@ class Refusals(Settings, frozen=True):
             return state
         at = self.at(state, call)
         executed = at.executed or (call.reply is not None and call.reply == call.last_reply)
-        at = replace(at, refused=at.refused + 1, executed=executed)
+        at = replace(
+            at, refused=at.refused + 1, executed=executed, tool=call.tool, status=stop.status
+        )
         whole = call.reply is None or (call.size is not None and at.refused >= call.size)
         rounds = at.closed().rounds
         if whole and rounds >= self.max_refusals:
-            return Halt(at, self.stop(call, rounds, now))
+            return Halt(at, self.stop(call, at, rounds, now))
         return at
 
     def at(self, state: Rounds, call: Call) -> Rounds:
@@ -77,13 +85,15 @@ class Refusals(Settings, frozen=True):
             return state if call.reply == state.reply else replace(state, reply=call.reply)
         return replace(state.closed(), reply=call.reply)
 
-    def stop(self, call: Call, rounds: int, now: float) -> Stop:
+    def stop(self, call: Call, state: Rounds, rounds: int, now: float) -> Stop:
         return Stop.of(
             call,
             self.name,
             "run",
             now,
             rule=self.name,
+            tool=state.tool or call.tool,
+            status=state.status,
             limit=self.max_refusals,
             observed=rounds,
         )

@@ -100,7 +100,12 @@ def config_of(guard: Guard, entry: str, thread: str = "t") -> dict[str, Any]:
 
 
 def build(
-    entry: str, kind: str, guard: Guard, model: Scripted, *bodies: Callable[..., Any] | BaseTool, **node: Any
+    entry: str,
+    kind: str,
+    guard: Guard,
+    model: Scripted,
+    *bodies: Callable[..., Any] | BaseTool,
+    **node: Any,
 ) -> Any:
     """An agent guarded through *entry*."""
     middleware = [GuardMiddleware(guard)] if entry == "middleware" else []

@@ -80,12 +80,12 @@ RUNS: dict[str, list[AIMessage]] = {
 def test_a_healthy_run_is_not_touched(entry: str, kind: str, run: str, mode: str) -> None:
     desk, script = Desk(), RUNS[run]
     guard = Guard()
-    played = play(build(entry, kind, guard, scripted(*script), *desk.tools), config_of(guard, entry), mode)
+    played = play(
+        build(entry, kind, guard, scripted(*script), *desk.tools), config_of(guard, entry), mode
+    )
     assert played.raised is None
     assert played.stop is None
     assert len(desk.ran) == sum(len(message.tool_calls) for message in script)
     assert played.saved[-1].content == "done"
-    assert not any(
-        message.status == "error" for message in played.saved if message.type == "tool"
-    )
+    assert not any(message.status == "error" for message in played.saved if message.type == "tool")
     assert len(guard.store) == 0  # type: ignore[arg-type]

@@ -119,7 +119,9 @@ def test_a_named_agent_is_named_in_its_calls() -> None:
 
 def test_what_is_set_by_hand_wins() -> None:
     told = Told()
-    agent = build("tools", "graph", told.guard, scripted(reply(asking("look", {"q": 1}, "a"))), look)
+    agent = build(
+        "tools", "graph", told.guard, scripted(reply(asking("look", {"q": 1}, "a"))), look
+    )
     with told.guard.within(run="mine", user="me"):
         agent.invoke(USER, config_of(told.guard, "tools"))
     assert (told.tools[0].where.run, told.tools[0].where.user) == ("mine", "me")
@@ -132,8 +134,13 @@ def test_a_thousand_finished_runs_leave_nothing(entry: str) -> None:
     script = asked_alone("look", ({"q": i} for i in range(2)))
     agent = create_agent(
         scripted(*script),
-        [guard_tool(look, guard) if entry == "tools" else tool(guard.wrap(look))
-         if entry == "decorated" else tool(look)],
+        [
+            guard_tool(look, guard)
+            if entry == "tools"
+            else tool(guard.wrap(look))
+            if entry == "decorated"
+            else tool(look)
+        ],
         middleware=[GuardMiddleware(guard)] if entry == "middleware" else [],
     )
     handlers: list[Any] = [GuardCallbackHandler(guard)] if entry == "handler" else []
@@ -151,12 +158,14 @@ def test_a_run_that_fails_or_is_left_half_way_leaves_nothing() -> None:
         """Break."""
         raise RuntimeError("broken")
 
-    agent = build("tools", "create_agent", guard, scripted(reply(asking("broken", {"q": 1}, "a"))), broken)
-    assert play(agent, config_of(guard, "tools")).raised is not None
-    half = build("tools", "create_agent", guard, stubborn(lambda i: {"q": i}), look)
-    stream = half.stream(USER, config_of(guard, "tools"))
+    failing = scripted(reply(asking("broken", {"q": 1}, "a")))
+    with pytest.raises(RuntimeError):
+        create_agent(failing, [guard_tool(broken, guard)]).invoke(USER)
+    assert len(guard.store) == 0  # type: ignore[arg-type]
+    stream = create_agent(stubborn(lambda i: {"q": i}), [guard_tool(look, guard)]).stream(USER)
     for _ in range(4):
         next(stream)
+    assert len(guard.store) > 0  # type: ignore[arg-type]
     stream.close()
     assert len(guard.store) == 0  # type: ignore[arg-type]
 
@@ -174,7 +183,9 @@ def test_a_cancelled_run_leaves_nothing() -> None:
             await asyncio.Event().wait()
             return "never"
 
-        agent = build("tools", "create_agent", guard, scripted(reply(asking("wait", {"q": 1}, "a"))), wait)
+        agent = build(
+            "tools", "create_agent", guard, scripted(reply(asking("wait", {"q": 1}, "a"))), wait
+        )
         task = asyncio.create_task(agent.ainvoke(USER, config_of(guard, "tools")))
         await started.wait()
         task.cancel()
@@ -200,7 +211,7 @@ def test_runs_that_never_end_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("entry", ["middleware", "tools", "handler"])
 def test_a_resumed_run_goes_on_with_the_same_counts(entry: str, mode: str) -> None:
     ran: list[Any] = []
     told = Told(Policy(max_calls=3))
@@ -223,8 +234,7 @@ def test_a_resumed_run_goes_on_with_the_same_counts(entry: str, mode: str) -> No
     assert played.stop is not None
     assert played.stop.reason == "ceiling"
     assert len({call.where.run for call in told.calls}) == 1
-    if entry in ("middleware", "tools", "handler"):
-        assert [call.kind for call in told.tools] == ["tool", "attempt"] * 3 + ["tool"]
+    assert [call.kind for call in told.tools] == ["tool", "attempt"] * 3 + ["tool"]
     assert len(TRACKER) == 0
     assert len(told.guard.store) == 0  # type: ignore[arg-type]
 
@@ -236,7 +246,9 @@ def test_a_pause_is_no_failure_and_no_result() -> None:
         """Ask a person."""
         return f"{interrupt('may I?')} {q}"
 
-    agent = build("tools", "create_agent", guard, scripted(reply(asking("ask", {"q": 1}, "a"))), ask)
+    agent = build(
+        "tools", "create_agent", guard, scripted(reply(asking("ask", {"q": 1}, "a"))), ask
+    )
     config = config_of(guard, "tools")
     paused = agent.invoke(USER, config)
     assert paused["__interrupt__"]
@@ -256,7 +268,9 @@ def test_a_new_message_gives_up_a_paused_run() -> None:
         """Ask a person."""
         return f"{interrupt('may I?')} {q}"
 
-    agent = build("middleware", "create_agent", guard, scripted(reply(asking("ask", {"q": 1}, "a"))), ask)
+    agent = build(
+        "middleware", "create_agent", guard, scripted(reply(asking("ask", {"q": 1}, "a"))), ask
+    )
     config = config_of(guard, "middleware")
     agent.invoke(USER, config)
     assert len(guard.store) > 0  # type: ignore[arg-type]

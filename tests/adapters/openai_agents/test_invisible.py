@@ -410,6 +410,7 @@ def test_a_guarded_tool_can_be_invoked_by_hand():
         return await tool.on_invoke_tool(context, '{"x": 1}')
 
     assert asyncio.run(by_hand()) == "plain 1 n"
+    assert guard.here() is None
     assert len(guard.store) == 0
 
 
