@@ -124,7 +124,9 @@ def main() -> None:
         print(name)
         for label, guard in (("ungoverned", None), ("governed", Guard())):
             requests, executed, ending = night(guard)
-            print(f"  {label:<11} {requests:>3} model requests, {executed:>3} calls executed. {ending}")
+            print(
+                f"  {label:<11} {requests:>3} model requests, {executed:>3} calls executed. {ending}"
+            )
 
 
 if __name__ == "__main__":

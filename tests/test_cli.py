@@ -54,7 +54,7 @@ class TestJson:
         assert (first["index"], first["reason"], first["refused"]) == (3, "same", True)
 
     def test_a_final_answer_is_a_stop_that_refused_nothing(self, capsys, log):
-        code, out, _ = run(capsys, "replay", log(call(1, status=422)), "--json")
+        _, out, _ = run(capsys, "replay", log(call(1, status=422)), "--json")
         (one,) = objects(out)
         assert (one["executed"], one["saved"]) == (1, 0)
         assert [(stop["status"], stop["refused"]) for stop in one["stops"]] == [(422, False)]
@@ -147,7 +147,9 @@ class TestTrouble:
         code, _, err = run(capsys, "replay", log(*CLEAN), "--policy", policy)
         assert (code, "did you mean 'max_calls'" in err) == (2, True)
 
-    @pytest.mark.parametrize("argv", [[], ["replay"], ["replay", "x", "--expect", "maybe"], ["rep"]])
+    @pytest.mark.parametrize(
+        "argv", [[], ["replay"], ["replay", "x", "--expect", "maybe"], ["rep"]]
+    )
     def test_wrong_use_is_two(self, argv, capsys):
         with pytest.raises(SystemExit) as left:
             main(argv)

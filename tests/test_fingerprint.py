@@ -348,7 +348,7 @@ _DIFFERENT: tuple[tuple[Any, ...], ...] = (
     (b"abc", "abc", "b'abc'", {"$bytes": "abc"}, {"type": "bytes", "is": "YWJj"}),
     (b"abc", {"is": "YWJj", "type": "bytes"}, canonical(b"abc"), canonical(b"abc").decode()),
     (dt.datetime(2024, 5, 1), "2024-05-01T00:00:00", dt.date(2024, 5, 1), "2024-05-01"),
-    (dt.datetime(2024, 5, 1), dt.datetime(2024, 5, 1, tzinfo=dt.timezone.utc)),
+    (dt.datetime(2024, 5, 1), dt.datetime(2024, 5, 1, tzinfo=dt.UTC)),
     (dt.time(1), "01:00:00", dt.timedelta(hours=1), 3600, dt.timedelta(hours=2)),
     ({1, 2}, [1, 2], {"1": 1, "2": 2}),
     ({"a", frozenset("a")}, {"a", frozenset("b")}),

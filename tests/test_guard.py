@@ -53,9 +53,7 @@ class TestDecide:
         where = Where("r", "t", "th", "writer", "ann", "acme", ("lead", "writer"))
         first = guard.decide(Call("search", {"n": 1}, where, id="c1", reply="1"))
         guard.observe(first.ticket, Outcome(content="found"))
-        stop = guard.decide(
-            Call("search", {"n": 2}, where, id="c2", reply="2", server="s")
-        ).stop
+        stop = guard.decide(Call("search", {"n": 2}, where, id="c2", reply="2", server="s")).stop
         assert_stopped(stop, reason="ceiling", scope="turn")
         assert (stop.tool, stop.server, stop.call_id) == ("search", "s", "c2")
         assert (stop.limit, stop.observed, stop.remaining) == (1, 2, {"calls": 0})
@@ -87,7 +85,9 @@ class TestDecide:
             return words
 
         guard = make_guard()
-        expected = [v.stop and v.stop.reason for v in (made(guard, n, "same") for n in (1, 1, 1, 1, 2))]
+        expected = [
+            v.stop and v.stop.reason for v in (made(guard, n, "same") for n in (1, 1, 1, 1, 2))
+        ]
         assert asyncio.run(run(make_guard())) == expected == [None, None, None, "same", None]
 
     def test_a_refusal_takes_nothing(self, make_guard):
@@ -340,7 +340,9 @@ class TestWrap:
         with guard.within(run="r"):
             assert [twice(1), twice(2)] == [1, 2]
 
-    def test_a_plain_function_that_returns_an_awaitable_is_settled_when_it_is_there(self, make_guard):
+    def test_a_plain_function_that_returns_an_awaitable_is_settled_when_it_is_there(
+        self, make_guard
+    ):
         guard = make_guard()
 
         async def body(q):
@@ -461,7 +463,9 @@ class TestFaults:
         guard = make_guard(store=self.Broken(), listeners=[events.append])
         verdict = asked(guard)
         assert_stopped(verdict.stop, reason="fault", scope="call")
-        assert [event.message for event in events if event.kind == "fault"] == ["OSError: disk on fire"]
+        assert [event.message for event in events if event.kind == "fault"] == [
+            "OSError: disk on fire"
+        ]
         assert guard.report("r").faults == ("OSError: disk on fire",)
 
     def test_open_lets_the_call_pass_and_says_so(self, make_guard):

@@ -12,7 +12,16 @@ import pytest
 import lastcall
 
 PACKAGES = ("lastcall", "lastcall_langchain", "lastcall_openai_agents")
-FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "agents", "openai", "mcp", "rich", "tenacity")
+FRAMEWORKS = (
+    "langchain",
+    "langchain_core",
+    "langgraph",
+    "agents",
+    "openai",
+    "mcp",
+    "rich",
+    "tenacity",
+)
 
 
 @pytest.mark.parametrize("name", PACKAGES)

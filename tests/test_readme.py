@@ -52,7 +52,9 @@ def test_the_guarded_agent_ends_with_a_stop(root, capsys):
         """Remind a customer."""
         return {"status": 422, "error": "no such date"}
 
-    steps = [[function_call("create_reminder", {"due": f"{n}"}, call_id=f"c{n}")] for n in range(40)]
+    steps = [
+        [function_call("create_reminder", {"due": f"{n}"}, call_id=f"c{n}")] for n in range(40)
+    ]
     agent = Agent("clerk", tools=[create_reminder], model=ScriptedModel(steps))
     exec(blocks(root / "README.md", "python")[1], {"agent": agent})
     assert "reason='refusals'" in capsys.readouterr().out
@@ -74,7 +76,10 @@ def test_the_replay_commands_of_the_readme_do_what_it_says(root, capsys, monkeyp
 
 def test_the_night_live_shows_both_frameworks_stopped(root):
     done = subprocess.run(
-        [sys.executable, root / "examples/night_live.py"], capture_output=True, text=True, check=True
+        [sys.executable, root / "examples/night_live.py"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     governed = [line for line in done.stdout.splitlines() if line.startswith("  governed")]
     assert [line.split()[1] for line in governed] == ["5", "5"]

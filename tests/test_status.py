@@ -20,7 +20,7 @@ from lastcall.phrases import status_in
 from lastcall.status import grade, raised, retry_after, returned
 from lastcall.tool import PLAIN, Grade, ToolPolicy
 
-SHELL = ToolPolicy(shell=True)  # noqa: S604 - nothing is started
+SHELL = ToolPolicy(shell=True)
 
 
 class Failure(Exception):

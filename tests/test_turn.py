@@ -111,7 +111,9 @@ class TestAnotherCallUnderTheSameId:
     def test_in_another_reply_is_a_new_call(self, make_guard):
         guard = make_guard(Policy(max_calls=3))
         calls = [call("book", {"n": 1}, id="c1", reply=str(reply)) for reply in range(4)]
-        assert [made(guard, each, Outcome(content=n)) for n, each in enumerate(calls[:3])] == [None] * 3
+        assert [made(guard, each, Outcome(content=n)) for n, each in enumerate(calls[:3])] == [
+            None
+        ] * 3
         assert_stopped(made(guard, calls[3]))
 
     def test_with_other_arguments_is_a_new_call(self, make_guard):
@@ -141,7 +143,11 @@ def test_only_so_many_identities_are_remembered():
     assert [turn.attempts(identity_of(each)) for each in calls[1:]] == [1] * KEPT
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 2)), max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 2)), max_size=40
+    )
+)
 def test_attempts_agree_with_plain_counting(asked):
     turn, seen = Turn(turn="t"), {}
     for reply, id_, args in asked:
@@ -166,10 +172,14 @@ class TestTheLastWrite:
         assert turn.last_write(write) == 1
         assert turn.last_write(other) == 3
 
-    @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30), st.sampled_from("abc"))
+    @given(
+        st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30),
+        st.sampled_from("abc"),
+    )
     def test_agrees_with_plain_looking(self, steps, asker):
         calls = [
-            call(name + str(reads), policy=READS if reads else ToolPolicy()) for name, reads in steps
+            call(name + str(reads), policy=READS if reads else ToolPolicy())
+            for name, reads in steps
         ]
         me = call(asker + "False")
         plain = [
@@ -214,7 +224,8 @@ class TestItsEnd:
         assert (again.tool, again.call_id) == ("seek", "c3")
 
     @pytest.mark.xfail(
-        strict=True, reason="fold.deciding.otherwise writes the stop of a refused claim with observed=0"
+        strict=True,
+        reason="fold.deciding.otherwise writes the stop of a refused claim with observed=0",
     )
     def test_that_stop_still_tells_what_was_counted(self, make_guard):
         guard = make_guard(Policy(max_calls=1))
@@ -222,7 +233,9 @@ class TestItsEnd:
         first, again = made(guard, call("look", 2)), made(guard, call("seek", 3))
         assert again.observed == first.observed == 2
 
-    def test_a_late_answer_to_a_call_of_an_earlier_turn_changes_nothing_in_this_one(self, make_guard):
+    def test_a_late_answer_to_a_call_of_an_earlier_turn_changes_nothing_in_this_one(
+        self, make_guard
+    ):
         guard = make_guard(Policy.strict())
         late = guard.decide(call("look", 1))
         now = Where(run="r", turn="next")

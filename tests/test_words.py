@@ -38,7 +38,9 @@ INVITATIONS = [
 
 def stop(reason="same", scope="call", *, tool="search", **fields):
     call = Call(tool, {"q": "x"}, Where(run="r", turn="t"))
-    return Stop.of(call, reason, scope, 1_800_000_000.0, rule=reason, **{"limit": 3, "observed": 4} | fields)
+    return Stop.of(
+        call, reason, scope, 1_800_000_000.0, rule=reason, **{"limit": 3, "observed": 4} | fields
+    )
 
 
 def full(made):
@@ -140,9 +142,18 @@ class TestWhatTheServiceAnswered:
         [
             ("Bad field. Please try again. See the docs.", "Bad field. See the docs."),
             ("Line one\nPlease retry\nLine three", "Line one\n\nLine three"),
-            ("Limit is 2.5 per second. Retry in 0.5 seconds. Goodbye", "Limit is 2.5 per second. Goodbye"),
-            ('{"error": "no such field: n", "retryable": false}', '{"error": "no such field: n", "": false}'),
-            ('{"error": "Bad n. Try again later.", "field": "n"}', '{"error": "Bad n. ", "field": "n"}'),
+            (
+                "Limit is 2.5 per second. Retry in 0.5 seconds. Goodbye",
+                "Limit is 2.5 per second. Goodbye",
+            ),
+            (
+                '{"error": "no such field: n", "retryable": false}',
+                '{"error": "no such field: n", "": false}',
+            ),
+            (
+                '{"error": "Bad n. Try again later.", "field": "n"}',
+                '{"error": "Bad n. ", "field": "n"}',
+            ),
         ],
     )
     def test_keeps_everything_else(self, said, kept):
@@ -169,16 +180,21 @@ class TestWhatTheServiceAnswered:
         assert len(answered("word " * 10_000)) <= 500
 
     def test_of_many_invitations_is_short(self):
-        assert answered("Please try again. " * 1000 + "Bad field.") is None or len(
-            answered("Please try again. " * 1000 + "Bad field.")
-        ) <= 500
+        assert (
+            answered("Please try again. " * 1000 + "Bad field.") is None
+            or len(answered("Please try again. " * 1000 + "Bad field.")) <= 500
+        )
 
     @given(st.text(max_size=3000))
     def test_is_short_and_invites_to_nothing_whatever_it_is(self, said):
         kept = answered(said)
         assert kept is None or 0 < len(kept) <= 500
 
-    @given(st.lists(st.sampled_from([*INVITATIONS, "Bad n.", "x{", '"', "\n", ", ", "1.5 "]), max_size=30))
+    @given(
+        st.lists(
+            st.sampled_from([*INVITATIONS, "Bad n.", "x{", '"', "\n", ", ", "1.5 "]), max_size=30
+        )
+    )
     def test_invites_to_nothing_however_it_is_put_together(self, parts):
         assert not invites(answered(" ".join(parts)) or "")
 

@@ -8,12 +8,15 @@ from typing import Any, Self
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.runnables.config import var_child_runnable_config
-from lastcall import Call, Guard, Ticket, ToolPolicy
+from typing_extensions import override
 
-from lastcall_langchain.passing import declared_in, drain, failure, put, read
+from lastcall import Call, Guard, Ticket
+from lastcall_langchain import outcomes
+from lastcall_langchain.passing import declared_in, drain, put, stop_in
+from lastcall_langchain.places import around, placed
+from lastcall_langchain.runs import RUNS, Run
 from lastcall_langchain.stops import refusal
-from lastcall_langchain.tracker import TRACKER, Place, Run
+from lastcall_langchain.tracker import gate, tool_began
 
 SEAM = "callback"
 
@@ -39,6 +42,7 @@ class GuardCallbackHandler(BaseCallbackHandler):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
+    @override
     def on_tool_start(
         self,
         serialized: dict[str, Any],
@@ -50,63 +54,61 @@ class GuardCallbackHandler(BaseCallbackHandler):
         inputs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        tool = (serialized or {}).get("name") or kwargs.get("name") or "tool"
-        if self.guard.inside(tool, SEAM):
-            return
-        call_id = kwargs.get("tool_call_id")
-        run = TRACKER.began(
-            run_id, parent_run_id, metadata, inputs=input_str, tool=tool, call_id=call_id
-        )
-        if not TRACKER.claimed(run, self.guard):
-            # Another handler of the same guard has it.
+        run = tool_began(serialized, run_id, parent_run_id, metadata, kwargs)
+        tool = run.tool or "tool"
+        # A second handler of the same guard finds the call claimed.
+        if self.guard.inside(tool, SEAM) or not RUNS.claimed(run, self.guard):
             return
         args = input_str if inputs is None else inputs
-        self._judge(Call(tool, args, id=call_id), run, metadata)
+        self._judge(Call(tool, args, id=run.call_id), run, metadata)
 
-    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002
+    @override
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         ticket = self._closed(run_id)
         if ticket is not None:
-            self.guard.observe(ticket, read(self.guard, ticket, output, []))
+            self.guard.observe(ticket, outcomes.returned(self.guard, ticket, output, []))
 
-    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002
+    @override
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         ticket = self._closed(run_id)
         if ticket is not None:
-            self.guard.observe(ticket, failure(self.guard, ticket, error))
+            self.guard.observe(ticket, outcomes.raised(self.guard, ticket, error))
 
+    @override
     def on_chat_model_start(
         self,
-        serialized: dict[str, Any],  # noqa: ARG002
+        serialized: dict[str, Any],
         messages: list[list[Any]],
         *,
-        run_id: UUID,  # noqa: ARG002
+        run_id: UUID,
         parent_run_id: UUID | None = None,
         metadata: dict[str, Any] | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        **kwargs: Any,
     ) -> None:
-        TRACKER.gate((self.guard,), parent_run_id, metadata, messages)
+        self._gate(parent_run_id, metadata, messages)
 
+    @override
     def on_llm_start(
         self,
-        serialized: dict[str, Any],  # noqa: ARG002
+        serialized: dict[str, Any],
         prompts: list[str],
         *,
-        run_id: UUID,  # noqa: ARG002
+        run_id: UUID,
         parent_run_id: UUID | None = None,
         metadata: dict[str, Any] | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        **kwargs: Any,
     ) -> None:
-        TRACKER.gate((self.guard,), parent_run_id, metadata, [prompts])
+        self._gate(parent_run_id, metadata, [prompts])
 
     def _judge(self, call: Call, run: Run, metadata: dict[str, Any] | None) -> None:
-        declared: ToolPolicy = declared_in(metadata)
-        place: Place | None = None
+        place = None
         if run.parent is not None:
-            around = var_child_runnable_config.get() or {}
-            place = TRACKER.placed(self.guard, run.parent, metadata, around.get("configurable"))
-        verdict = self.guard.decide(put(call, place), declared)
-        stop = verdict.ending or verdict.stop
+            place = placed(self.guard, run.parent, metadata, around().get("configurable"))
+        verdict = self.guard.decide(put(call, place), declared_in(metadata))
+        stop = stop_in(verdict)
         if stop is not None:
-            TRACKER.finished(run.id)
+            # Nobody tells of the end of a run that did not begin.
+            RUNS.ended(run.id)
             drain(place, stop)
             raise refusal(stop)
         if verdict.ticket is not None:
@@ -118,3 +120,10 @@ class GuardCallbackHandler(BaseCallbackHandler):
     def _closed(self, run_id: UUID) -> Ticket | None:
         with self._lock:
             return self._open.pop(run_id, None)
+
+    def _gate(
+        self, parent_run_id: UUID | None, metadata: dict[str, Any] | None, messages: list[Any]
+    ) -> None:
+        run = RUNS.get(parent_run_id)
+        if run is not None:
+            gate((self.guard,), run, metadata, messages)

@@ -9,12 +9,13 @@ from langchain.agents.middleware import AgentMiddleware, AgentState, ToolCallReq
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from lastcall import Call, Guard, Outcome, Verdict, Where
 
-from lastcall_langchain.passing import Passage, apassed, declared_in, located, passed
+from lastcall import Call, Guard, Outcome, Verdict, Where
+from lastcall_langchain.passing import Passage, apassed, declared_in, passed, stop_in
+from lastcall_langchain.places import place
 from lastcall_langchain.stops import farewell
 from lastcall_langchain.tools import heard_tool
-from lastcall_langchain.tracker import TRACKER, request
+from lastcall_langchain.tracker import request as model_request
 
 Handler = Callable[[ToolCallRequest], ToolMessage | Command[Any]]
 AsyncHandler = Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
@@ -54,7 +55,7 @@ class GuardMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         state: AgentState[Any],  # noqa: ARG002
         runtime: Runtime[Any],  # noqa: ARG002
     ) -> dict[str, Any] | None:
-        verdict = self.guard.decide(request(self._where()))
+        verdict = self.guard.decide(model_request(self._where()))
         if verdict.ticket is not None:
             self.guard.observe(verdict.ticket, Outcome())
         return leaving(verdict)
@@ -65,14 +66,14 @@ class GuardMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         state: AgentState[Any],  # noqa: ARG002
         runtime: Runtime[Any],  # noqa: ARG002
     ) -> dict[str, Any] | None:
-        verdict = await self.guard.adecide(request(self._where()))
+        verdict = await self.guard.adecide(model_request(self._where()))
         if verdict.ticket is not None:
             await self.guard.aobserve(verdict.ticket, Outcome())
         return leaving(verdict)
 
     def _where(self) -> Where:
-        place = TRACKER.place(self.guard)
-        return Where() if place is None else place.where
+        found = place(self.guard)
+        return Where() if found is None else found.where
 
     def _passage(
         self, request: ToolCallRequest, handler: Callable[..., Any]
@@ -89,7 +90,7 @@ class GuardMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             size=size,
         )
         declared = declared_in(None if tool is None else tool.metadata)
-        passage = located(self.guard, "middleware", request.runtime.config, declared, call)
+        passage = Passage(self.guard, "middleware", call, request.runtime.config, declared)
         if tool is not None and tool.handle_tool_error:
             # It would make text of the exception that has the status.
             request = request.override(tool=heard_tool(tool))
@@ -98,7 +99,7 @@ class GuardMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
 def leaving(verdict: Verdict) -> dict[str, Any] | None:
     """The update that ends the run; None while it may go on."""
-    stop = verdict.ending or verdict.stop
+    stop = stop_in(verdict)
     return None if stop is None else {"jump_to": "end", "messages": [farewell(stop)]}
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.messages import ToolMessage
+
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict
-
+from lastcall_langchain import outcomes
+from lastcall_langchain.places import Place, place
 from lastcall_langchain.stops import KEY, answer, refusal
-from lastcall_langchain.tracker import TRACKER, Place, bubbles, pauses
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PLAIN = ToolPolicy()
 """A tool of which nothing was said. One object, so that the guard knows it again."""
@@ -22,26 +19,22 @@ PLAIN = ToolPolicy()
 KNOWN_POLICIES = 1024
 _POLICIES: dict[str, ToolPolicy] = {}
 
-_HEARD: ContextVar[list[Any] | None] = ContextVar("lastcall_heard", default=None)
-"""Where a tool's body leaves its raw result or exception, before LangChain makes text of it."""
-
 
 class Passage:
-    """One call at one seam, and the pure halves of taking it past the guard."""
+    """One call at one seam, and the pure halves of taking it past the guard. *config* tells where."""
 
     def __init__(
         self,
         guard: Guard,
         seam: str,
         call: Call,
-        *,
-        place: Place | None = None,
+        config: Mapping[str, Any] | None,
         declared: ToolPolicy = PLAIN,
     ) -> None:
         self.guard = guard
         self.seam = seam
-        self.call = call
-        self.place = place
+        self.place = place(guard, config)
+        self.call = put(call, self.place)
         self.declared = declared
 
     @property
@@ -53,58 +46,57 @@ class Passage:
     def body(self) -> Iterator[list[Any]]:
         """Mark the body of the call, and listen to what it leaves."""
         heard: list[Any] = []
-        listening = _HEARD.set(heard)
+        listening = outcomes.HEARD.set(heard)
         mark = self.guard.enter(self.call.name, self.seam)
         try:
             yield heard
         finally:
             self.guard.leave(mark)
-            _HEARD.reset(listening)
+            outcomes.HEARD.reset(listening)
 
     def refused(self, verdict: Verdict) -> Any:
         """The refusal, for the model where it asked, else as an exception."""
-        stop = verdict.ending or verdict.stop
-        assert stop is not None, "a verdict without a ticket has a stop"
+        stop = stop_in(verdict)
+        if stop is None:
+            raise RuntimeError("a verdict has either a ticket or a stop")
         drain(self.place, stop)
-        return self.said(stop)
-
-    def said(self, stop: Stop, cause: BaseException | None = None, value: Any = None) -> Any:
-        """*stop* as the answer to the call, in place of *value* or *cause*."""
-        if self.call.id is None:
-            raise refusal(stop) from cause
-        told = answer(stop, self.call.id, self.call.tool)
-        # What else a tool gave beside its text is for programs, and stays.
-        return (
-            told
-            if not isinstance(value, ToolMessage)
-            else told.model_copy(
-                update={"artifact": value.artifact, "id": value.id, "name": value.name}
-            )
-        )
+        return self.told(stop)
 
     def returned(self, ticket: Ticket, value: Any, heard: list[Any]) -> Outcome:
         """The outcome of a body that returned *value*."""
-        return read(self.guard, ticket, value, heard)
+        return outcomes.returned(self.guard, ticket, value, heard)
 
     def raised(self, ticket: Ticket, error: BaseException) -> Outcome:
         """The outcome of a body that raised *error*."""
-        return failure(self.guard, ticket, error)
+        return outcomes.raised(self.guard, ticket, error)
 
     def handed(self, verdict: Verdict, value: Any) -> Any:
         """The result as the model gets it: as it is, or the stop that it led to."""
         self.tidy()
-        stop = verdict.ending or verdict.stop
-        return value if stop is None else self.said(stop, value=value)
+        stop = stop_in(verdict)
+        return value if stop is None else self.told(stop, value=value)
 
     def thrown(self, verdict: Verdict, error: BaseException) -> Any:
         """What becomes of an exception: a stop answers the call, anything else goes on unchanged."""
         self.tidy()
-        stop = verdict.ending or verdict.stop
-        if isinstance(error, Stopped) and self.call.id is not None:
-            return self.said(error.stop, error)
-        if stop is None or isinstance(error, Stopped):
+        if isinstance(error, Stopped):
+            if self.call.id is None:
+                raise error
+            return self.told(error.stop)
+        stop = stop_in(verdict)
+        if stop is None:
             raise error
-        return self.said(stop, error)
+        return self.told(stop, cause=error)
+
+    def told(self, stop: Stop, *, value: Any = None, cause: BaseException | None = None) -> Any:
+        """*stop* as the answer to the call, in place of *value* or of the exception *cause*."""
+        if self.call.id is None:
+            raise refusal(stop) from cause
+        message = answer(stop, self.call.id, self.call.tool)
+        if isinstance(value, ToolMessage):
+            # What a tool gave beside its text is for programs, and stays.
+            message.artifact, message.id = value.artifact, value.id
+        return message
 
     def tidy(self) -> None:
         """Forget once more a run that ended while the body still ran."""
@@ -113,7 +105,7 @@ class Passage:
 
 
 def passed(passage: Passage, body: Callable[[], Any]) -> Any:
-    """Take a call past the guard. `apassed` differs in `await` alone."""
+    """Take a call past the guard."""
     if passage.inside:
         return body()
     verdict = passage.guard.decide(passage.call, passage.declared)
@@ -148,59 +140,30 @@ async def apassed(passage: Passage, body: Callable[[], Awaitable[Any]]) -> Any:
     return passage.handed(await passage.guard.aobserve(ticket, outcome), value)
 
 
-def hear(what: Any) -> None:
-    """Tell whoever guards this call what its body returned or raised."""
-    heard = _HEARD.get()
-    if heard is not None:
-        heard[:] = [what]
+def stop_in(verdict: Verdict) -> Stop | None:
+    """The stop to tell of: the widest where one ends the run, else the verdict's own."""
+    return verdict.ending or verdict.stop
 
 
-def read(guard: Guard, ticket: Ticket, value: Any, heard: list[Any]) -> Outcome:
-    """The outcome of *value*, or better of the raw result or exception behind it."""
-    failed = isinstance(value, ToolMessage) and value.status == "error"
-    if heard and isinstance(heard[0], BaseException):
-        # `handle_tool_error` made a text of it.
-        return failure(guard, ticket, heard[0]) if failed else Outcome("ok", visible(value))
-    if heard and not failed:
-        raw = heard[0]
-        if type(value).__name__ != "Command" and not isinstance(raw, ToolMessage):
-            if isinstance(raw, tuple) and isinstance(value, ToolMessage) and len(raw) == 2:
-                raw = value.content
-            return guard.returned(ticket, raw)
-    if isinstance(value, ToolMessage):
-        return guard.returned(ticket, value.content, failed=failed or None)
-    if type(value).__name__ == "Command" or isinstance(value, list):
-        return Outcome("ok", visible(value))
-    return guard.returned(ticket, value)
-
-
-def failure(guard: Guard, ticket: Ticket, error: BaseException) -> Outcome:
-    """The outcome of an exception. LangGraph's control flow and our own stops are no failures."""
-    if pauses(error):
-        return Outcome("paused")
-    if bubbles(error):
-        return Outcome("ok", visible(error.args[0] if error.args else None))
-    if isinstance(error, Stopped):
-        return Outcome("error", str(error), error=str(error))
-    return guard.raised(ticket, error)
-
-
-def visible(value: Any) -> Any:
-    """The part of a result that the model sees, in which equal results are equal."""
-    if isinstance(value, ToolMessage):
-        return value.content
-    if isinstance(value, list):
-        return [visible(each) for each in value]
-    if type(value).__name__ == "Command":
-        update = value.update
-        if isinstance(update, Mapping) and update.get("messages"):
-            return [getattr(each, "content", None) for each in update["messages"]]
-        return [str(value.goto), update]
-    return value
+def put(call: Call, where: Place | None) -> Call:
+    """*call* with the place it is made at."""
+    if where is None:
+        return call
+    return Call(
+        call.tool,
+        call.args,
+        where.where,
+        call.id,
+        call.kind,
+        where.reply,
+        call.index,
+        call.size,
+    )
 
 
 def declared_in(metadata: Any, **said: Any) -> ToolPolicy:
-    """What a tool's `metadata["lastcall"]` says of it, with *said* laid over that."""
+    """What a tool's `metadata["lastcall"]` says of it, with *said* laid over that. Raises
+    ValidationError for a field that there is not."""
     settings = metadata.get(KEY) if isinstance(metadata, Mapping) else None
     if isinstance(settings, ToolPolicy):
         settings = settings.model_dump(include=settings.model_fields_set)
@@ -217,40 +180,18 @@ def declared_in(metadata: Any, **said: Any) -> ToolPolicy:
     return policy
 
 
-def drain(place: Place | None, stop: Stop) -> None:
-    """Ask the graph to end where nothing else will: its run is ended, and no model request of it was
-    ever seen, so none can be refused."""
-    if place is None or not stop.ends_run or place.root.requests:
+def drain(where: Place | None, stop: Stop) -> None:
+    """Ask the graph to end where nothing else will: its run is ended, and no request to a model was
+    ever seen in it, so none can be refused."""
+    if where is None or not stop.ends_run or where.root.requests:
         return
     try:
         from langgraph.runtime import get_runtime  # noqa: PLC0415 - langchain-core alone has none
 
-        control = get_runtime().control
-        if control is not None and hasattr(control, "request_drain"):
-            place.root.stop = stop
-            control.request_drain(f"lastcall: {stop.text}")
+        control: Any = get_runtime().control
+        request_drain = control.request_drain
     except (ImportError, RuntimeError, KeyError, AttributeError):
-        # Outside a graph, or an older LangGraph: its recursion limit remains.
+        # Outside a graph, or in an older LangGraph: the recursion limit remains.
         return
-
-
-def located(guard: Guard, seam: str, config: Any, declared: ToolPolicy, call: Call) -> Passage:
-    """The passage of *call*, placed by what *config* tells."""
-    place = TRACKER.place(guard, config)
-    return Passage(guard, seam, put(call, place), place=place, declared=declared)
-
-
-def put(call: Call, place: Place | None) -> Call:
-    """*call* where it is made."""
-    if place is None:
-        return call
-    return Call(
-        call.tool,
-        call.args,
-        place.where,
-        call.id,
-        call.kind,
-        place.reply,
-        call.index,
-        call.size,
-    )
+    where.root.stop = stop
+    request_drain(f"lastcall: {stop.text}")

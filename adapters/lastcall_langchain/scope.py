@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from lastcall import Guard, Where
+from msgspec.structs import replace
 
-from lastcall_langchain.tracker import TRACKER
+from lastcall import Call, Guard, Stop, Stopped, Where
+
+# The tracker has to be in the callbacks before the first run begins.
+from lastcall_langchain import tracker  # noqa: F401
+from lastcall_langchain.places import around, place, reply_of, run_of
+from lastcall_langchain.stops import refusal
 
 
 class LangChainScope:
@@ -12,13 +17,30 @@ class LangChainScope:
 
     def find(self, guard: Guard) -> Where | None:
         """Where a call made now belongs; None in no run."""
-        place = TRACKER.place(guard)
-        return None if place is None else place.where
+        found = place(guard)
+        return None if found is None else found.where
 
     def covers(self, guard: Guard, tool: str) -> bool:
         """Whether the handler of *guard* judged the call of *tool* in whose body this is asked."""
-        run = TRACKER.parent_of(None)
+        run = run_of()
         return run is not None and run.tool == tool and guard in run.guards
+
+    def asked(self, call: Call) -> Call:
+        """*call* with the id and the reply of the tool call in whose body it is made: a decorated
+        function knows neither."""
+        run = run_of()
+        if run is None:
+            return call
+        asker = run if run.tool is None or run.parent is None else run.parent
+        return replace(
+            call,
+            id=call.id or (run.call_id if run.tool == call.tool else None),
+            reply=call.reply or reply_of(asker, around().get("metadata")),
+        )
+
+    def stopped(self, stop: Stop) -> Stopped:
+        """The exception for *stop* that ToolNode's default error handling answers the call with."""
+        return refusal(stop)
 
 
 SCOPE = LangChainScope()

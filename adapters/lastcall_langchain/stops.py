@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
 from lastcall import Stop, Stopped
 
 KEY = "lastcall"

@@ -8,9 +8,10 @@ from typing import Any, cast
 
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as made
-from lastcall import Call, Guard, ToolPolicy
 
-from lastcall_langchain.passing import Passage, apassed, declared_in, hear, located, passed
+from lastcall import Call, Guard, ToolPolicy
+from lastcall_langchain.outcomes import hear
+from lastcall_langchain.passing import Passage, apassed, declared_in, passed
 
 GUARDS = "__lastcall__"
 """Where a guarded copy keeps its guards, innermost first, each with what was said of the tool."""
@@ -127,4 +128,4 @@ def passages(tool: BaseTool, tool_input: Any, kwargs: Mapping[str, Any]) -> Iter
     config = kwargs.get("config") or {"callbacks": kwargs.get("callbacks")}
     for guard, declared in guards_of(tool):
         call = Call(tool.name, args, id=kwargs.get("tool_call_id"))
-        yield located(guard, "tool", config, declared, call)
+        yield Passage(guard, "tool", call, config, declared)

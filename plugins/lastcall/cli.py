@@ -142,10 +142,8 @@ class Tally:
 
     def summary(self) -> str:
         """The last line."""
-        parts = [
-            f"{counted(self.runs, 'run')}, {counted(self.calls, 'call')}:"
-            f" {self.stopped} stopped, {counted(self.saved, 'call')} saved"
-        ]
+        seen = f"{counted(self.runs, 'run')}, {counted(self.calls, 'call')}"
+        parts = [f"{seen}: {self.stopped} stopped, {counted(self.saved, 'call')} saved"]
         if self._expect is not None:
             wanted = "stopped" if self._expect == "stop" else "clean"
             parts.append(f"{self.failed} not {wanted} as expected")

@@ -203,7 +203,9 @@ class Store(Protocol):
 class Listener(Protocol):
     """Told of every event. What it raises is logged and breaks nothing."""
 
-    def __call__(self, event: Event, /) -> None: ...
+    def __call__(self, event: Event, /) -> None:
+        """Hear of *event*."""
+        ...
 
 
 class Scope(Protocol):

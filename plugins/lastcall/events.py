@@ -70,6 +70,7 @@ class Announcer:
         return bool(self._listeners) or log.isEnabledFor(LEVELS.get(kind, logging.INFO))
 
     def __call__(self, event: Event) -> None:
+        """Send *event* to everybody."""
         level = LEVELS.get(event.kind, logging.INFO)
         if log.isEnabledFor(level):
             log.log(

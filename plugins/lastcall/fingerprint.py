@@ -64,7 +64,7 @@ def canonical(value: object) -> bytes:
             return data
         kept = _KEPT_IF_ASCII if ascii_only else _KEPT
         return orjson.dumps(_mended(value, kept), _refuse, _OPTIONS)
-    except Exception:  # noqa: BLE001 - a name that raises while it is compared, no memory left
+    except Exception:
         return walked(value)
 
 

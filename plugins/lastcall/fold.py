@@ -250,7 +250,7 @@ def placed(call: Call, turn: Turn, *, again: bool) -> Call:
         turn.past,
     )
     # Fingerprints cost more than everything else here; the copy keeps those already taken.
-    placed.__dict__.update(call.__dict__)
+    vars(placed).update(vars(call))
     return placed
 
 

@@ -81,7 +81,7 @@ def explained(error: ValidationError, keys: Iterable[str]) -> str:
         return f"{path}: {first['msg']}, not {first['input']!r}"
     if len(first["loc"]) > 1:
         keys = ToolPolicy.model_fields
-    return f"no key {path!r}{nearest(str(first['loc'][-1]), keys)}"
+    return f"no key {path!r}{nearest(path.rpartition('.')[2], keys)}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from lastcall.call import Call, Outcome
+from lastcall.fingerprint import canonical
 from lastcall.stop import Gathered, Stop
 
 RESULTS = 50
@@ -150,6 +151,7 @@ class Notes:
         return tuple(reversed(kept))
 
     def incident(self, run: str) -> Incident:
+        """The notes as an incident of *run*."""
         status = "stopped" if self.ended else "finished" if self.finished else "running"
         tools = {
             name: Totals(executed=done, refused=refused, failed=failed)
@@ -181,11 +183,5 @@ def shown(content: Any) -> tuple[Any, int]:
     """A result as plain data, and its size in characters."""
     if content is None or isinstance(content, bool | int | float):
         return content, 8
-    text = content if isinstance(content, str) else _text(content)
+    text = content if isinstance(content, str) else canonical(content).decode("utf-8", "replace")
     return text, len(text)
-
-
-def _text(content: Any) -> str:
-    from lastcall.fingerprint import canonical
-
-    return canonical(content).decode("utf-8", "replace")

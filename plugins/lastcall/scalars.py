@@ -29,7 +29,7 @@ class Unparsed:
 
     __slots__ = ("text",)
 
-    def __init__(self, text: str) -> None:  # noqa: D107
+    def __init__(self, text: str) -> None:
         self.text = text
 
 
@@ -76,7 +76,7 @@ def scalar(value: object) -> bytes | None:
     return None
 
 
-def known(item: Any, kind: type) -> Piece | None:  # noqa: C901, PLR0911, ANN401 - one line a type
+def known(item: Any, kind: type) -> Piece | None:
     """Values of the standard library, subclasses of scalars included."""
     if issubclass(kind, str):
         return Piece(text(str.__str__(item)))

@@ -128,7 +128,7 @@ def laid(where: Where, over: Where | dict[str, Any]) -> Where:
     unknown = set(over) - set(Where.__struct_fields__)
     if unknown:
         known = ", ".join(Where.__struct_fields__)
-        raise TypeError(f"no scope {sorted(unknown)[0]!r}; there are {known}")
+        raise TypeError(f"no scope {min(unknown)!r}; there are {known}")
     return replace(where, **{name: value for name, value in over.items() if value})
 
 

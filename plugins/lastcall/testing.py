@@ -32,7 +32,7 @@ def assert_stopped(
     """The stop in *stopped*, after checking what is given of it. Raises AssertionError otherwise."""
     stop = stopped if isinstance(stopped, Stop) else getattr(stopped, "stop", None)
     if not isinstance(stop, Stop):
-        raise AssertionError(f"not stopped: {stopped!r}")
+        raise AssertionError(f"not stopped: {stopped!r}")  # noqa: TRY004 - it is a test's finding
     for name, wanted in (("reason", reason), ("scope", scope), ("status", status)):
         if wanted is not None and getattr(stop, name) != wanted:
             raise AssertionError(

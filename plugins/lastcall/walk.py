@@ -37,11 +37,11 @@ def walked(value: object) -> bytes:
     """The canonical JSON of any value; a value that cannot be looked into is known by its type."""
     try:
         return _Walk().written(value)
-    except Exception:  # noqa: BLE001 - no stack or no memory left
+    except Exception:
         return _stand_in(type(value))
 
 
-def fields(value: object) -> Mapping[Any, object] | None:  # noqa: PLR0911 - one line a type
+def fields(value: object) -> Mapping[Any, object] | None:
     """What a mapping or a declared record holds, by name, without running its serialiser."""
     kind = type(value)
     try:
@@ -55,7 +55,7 @@ def fields(value: object) -> Mapping[Any, object] | None:  # noqa: PLR0911 - one
             return {field.name: getattr(value, field.name) for field in dataclass_fields(kind)}
         if issubclass(kind, Mapping):
             return dict(value)  # type: ignore[call-overload,no-any-return]
-    except Exception:  # noqa: BLE001 - properties and iterators of foreign objects
+    except Exception:
         return None
     return None
 
@@ -92,11 +92,11 @@ class _Walk:
         self.path[id(item)] = len(self.path)
         try:
             parts = self.parts(item)
-        except Exception:  # noqa: BLE001 - anything that foreign objects raise
+        except Exception:
             parts = [_stand_in(type(item))]
         return [*parts, _Leave(item)]
 
-    def parts(self, item: object) -> list[object]:  # noqa: PLR0911 - one line a type
+    def parts(self, item: object) -> list[object]:
         kind = type(item)
         if issubclass(kind, Enum):
             return [item.value]  # type: ignore[attr-defined]
@@ -177,15 +177,16 @@ def _attributes(item: object, kind: type) -> dict[str, object]:
     return found
 
 
-def _name(name: object) -> str | None:
+def _name(name: Any) -> str | None:
     """A dict's key as text; None: it is no text."""
     if type(name) is not str:
         while issubclass(type(name), Enum):
-            name = name.value  # type: ignore[attr-defined]
+            name = name.value
         if not issubclass(type(name), str):
             return None
         name = str.__str__(name)
-    return name if name.isascii() else normalize("NFC", name)
+    text: str = name
+    return text if text.isascii() else normalize("NFC", text)
 
 
 def _listed(items: Iterable[object]) -> list[object]:
@@ -206,7 +207,7 @@ def _called(kind: type) -> str:
     """The full name of a type, without asking a metaclass for more than text."""
     try:
         module, name = kind.__module__, kind.__qualname__
-    except Exception:  # noqa: BLE001
+    except Exception:
         return "object"
     return f"{module}.{name}" if type(module) is type(name) is str else "object"
 

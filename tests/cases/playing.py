@@ -104,7 +104,9 @@ class Run:
                 outcome = self.guard.returned(verdict.ticket, answer)
             verdict = self.guard.observe(verdict.ticket, outcome)
         elif verdict.ticket is not None:
-            verdict = self.guard.observe(verdict.ticket, Outcome("error", "not parsed", error="not parsed"))
+            verdict = self.guard.observe(
+                verdict.ticket, Outcome("error", "not parsed", error="not parsed")
+            )
         self.ended = self.ended or verdict.ending
         return verdict.stop
 
@@ -112,8 +114,13 @@ class Run:
         """One reply of the model: (tool, args) or (tool, args, answer) each; the stops of its calls."""
         self.requests += 1
         return [
-            self.call(*each, id=f"c{self.requests}.{index}", reply=str(self.requests), index=index,
-                      size=len(calls))
+            self.call(
+                *each,
+                id=f"c{self.requests}.{index}",
+                reply=str(self.requests),
+                index=index,
+                size=len(calls),
+            )
             for index, each in enumerate(calls)
         ]
 

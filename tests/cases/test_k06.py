@@ -99,7 +99,9 @@ class TestInjectedState:
         self.check(*played)
 
     def test_by_position(self, make_guard, fn, declared):
-        played = self.played(make_guard, fn, declared, lambda tool, state: stop_of(tool, "x", state))
+        played = self.played(
+            make_guard, fn, declared, lambda tool, state: stop_of(tool, "x", state)
+        )
         self.check(*played)
 
     def test_async(self, make_guard, fn, declared):

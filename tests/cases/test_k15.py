@@ -18,7 +18,9 @@ def test_the_text_names_the_turn_and_makes_no_lasting_claim(make_guard):
         run.call("look", n)
     text = assert_stopped(run.call("look", 2), scope="turn").text
     assert "turn" in text
-    assert not re.search(r"\b(never|always|permanent\w*|any ?more|no longer|for ?ever)\b", text, re.I)
+    assert not re.search(
+        r"\b(never|always|permanent\w*|any ?more|no longer|for ?ever)\b", text, re.IGNORECASE
+    )
 
 
 @pytest.mark.parametrize("second", [{"run": "r", "turn": "2"}, {"run": "r2", "turn": "2"}])

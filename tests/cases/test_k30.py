@@ -53,7 +53,10 @@ def test_a_passing_one_is_executed_three_times(make_guard, policy, reason, statu
 @ERRORS
 class TestAMapOfTheUser:
     def test_makes_a_final_status_passing(self, make_guard, error):
-        for settings in ({"statuses": {404: "passing"}}, {"tools": {"look": ToolPolicy(statuses={404: "passing"})}}):
+        for settings in (
+            {"statuses": {404: "passing"}},
+            {"tools": {"look": ToolPolicy(statuses={404: "passing"})}},
+        ):
             body, stops = played(make_guard(Policy(**settings)), 404, error, times=4)
             assert body.runs == 3
             assert_stopped(stops[3], reason="failing", status=404)

@@ -13,7 +13,9 @@ from .playing import Body, stop_of
 
 SUCCESSES = {
     "a zero failure count with a success flag": {"success": True, "failures": 0, "failed": 0},
-    "a null error inside a result list": {"results": [{"id": 1, "error": None}, {"id": 2, "error": None}]},
+    "a null error inside a result list": {
+        "results": [{"id": 1, "error": None}, {"id": 2, "error": None}]
+    },
     "error text nested in returned data with a success flag": {
         "success": True,
         "data": {"log": "error: HTTP 404 not found", "error": "old news"},

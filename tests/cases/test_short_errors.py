@@ -55,7 +55,7 @@ def test_r161_an_exception_of_a_framework_is_a_failure_without_a_status(make_gua
 
 def test_r162_failures_that_come_back_as_values_are_counted(make_guard):
     run = Run(make_guard())
-    questions = "Berlin Paris Rome Madrid Lisbon Vienna Prague Warsaw Oslo".split()
+    questions = ["Berlin", "Paris", "Rome", "Madrid", "Lisbon", "Vienna", "Prague", "Warsaw", "Oslo"]
     stops = [run.call("search", {"q": q}, {"error": f"no index for {q}"}) for q in questions]
     assert stops == [None] * 9
     totals = run.guard.report("r").totals
@@ -98,7 +98,9 @@ class TestTheOnCallGuard:
         assert reasons(stops) == [None, None, "repeat"]
         assert body.runs == 2
 
-    def test_with_distinct_arguments_the_fourth_of_three_is_refused_for_the_budget(self, make_guard):
+    def test_with_distinct_arguments_the_fourth_of_three_is_refused_for_the_budget(
+        self, make_guard
+    ):
         guard, body = make_guard(Policy(max_calls=3)), Body()
         with guard.within(run="r"):
             stops = stops_of(guard.wrap(body), *({"q": n} for n in range(4)))

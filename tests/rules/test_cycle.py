@@ -143,7 +143,9 @@ def test_any_word_of_different_calls_is_refused_exactly_at_the_fourth_round(lett
 def test_any_other_word_is_refused_where_plain_looking_finds_a_cycle(word):
     # A word may hold a shorter cycle, so it may be refused before its own fourth round, never after.
     text = word * 4
-    expected = next(at for at in range(len(text)) if over([*zip(text[:at], text[:at], strict=True)], text[at]))
+    expected = next(
+        at for at in range(len(text)) if over([*zip(text[:at], text[:at], strict=True)], text[at])
+    )
     assert expected <= 3 * len(word)
     assert first_refusal(text) == expected
 

@@ -43,9 +43,7 @@ def test_the_stop_tells_of_the_error_it_counted():
 
 def test_errors_that_differ_in_an_id_alone_are_one():
     drive = Drive(Failing())
-    errors = [
-        failed(f"request 3f2b8c1e-5d47-4a6b-9c1d-{n:012d} timed out") for n in range(4)
-    ]
+    errors = [failed(f"request 3f2b8c1e-5d47-4a6b-9c1d-{n:012d} timed out") for n in range(4)]
     assert drive.stops([(call(), error) for error in errors]) == [3]
 
 
@@ -100,7 +98,9 @@ def test_it_agrees_with_plain_counting(letters, times):
     history = ""
     for letter in letters:
         stop = drive.play(call(), ok() if letter == "." else failed(letter))
-        row = len(history) - len(history.rstrip(history[-1:])) if history[-1:] not in ("", ".") else 0
+        row = (
+            len(history) - len(history.rstrip(history[-1:])) if history[-1:] not in ("", ".") else 0
+        )
         assert (stop is not None) == (row >= times)
         if stop is None:
             history += letter

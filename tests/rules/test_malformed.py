@@ -26,7 +26,10 @@ def test_the_last_of_so_many_in_a_row_ends_the_turn(limit):
 
 def test_a_usable_call_starts_the_count_again():
     drive = Drive(Malformed())
-    assert drive.stops([(each, failed()) for each in (broken(), broken(), call(), broken(), broken())]) == []
+    assert (
+        drive.stops([(each, failed()) for each in (broken(), broken(), call(), broken(), broken())])
+        == []
+    )
     assert drive.ask(broken()).reason == "malformed"
 
 

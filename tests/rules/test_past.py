@@ -129,9 +129,11 @@ def test_a_result_that_looks_like_a_call_is_not_found_as_one():
 
 
 def test_bytes_across_two_pairs_are_not_found_as_a_call():
-    run = bytes(range(8))
-    past = Past(b"\xff" * HALF + b"\xee" * 4 + run[:4] + run[4:] + b"\xdd" * 12)
+    run = bytes(range(HALF))
+    cut = HALF // 2
+    past = Past(b"\xff" * HALF + b"\xee" * (HALF - cut) + run + b"\xdd" * (PAIR - HALF + cut))
     assert len(past) == 2
+    assert len(past.pairs) % PAIR == 0
     assert run in past.pairs
     assert find(past.pairs, run) == -1
     assert past.last(run) == bytes(HALF)

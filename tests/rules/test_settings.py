@@ -87,7 +87,9 @@ class TestEveryRuleOfStates:
             said = rule.before(rule.start(), call(reply="1"), NOW)
             assert isinstance(said, type(rule.start()))
 
-    @pytest.mark.parametrize("outcome", [ok(), final(), PAUSED, CANCELLED, LOST], ids=lambda o: o.kind)
+    @pytest.mark.parametrize(
+        "outcome", [ok(), final(), PAUSED, CANCELLED, LOST], ids=lambda o: o.kind
+    )
     def test_an_outcome_nobody_asked_about_breaks_nothing(self, rule, outcome):
         rule.after(rule.start(), call(), outcome, NOW)
 
@@ -115,17 +117,16 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "policy", "part"), PARTS, ids=lambda it: str(getattr(it, "name", "")))
+@pytest.mark.parametrize(
+    ("rule", "policy", "part"), PARTS, ids=lambda it: str(getattr(it, "name", ""))
+)
 def test_what_the_record_of_a_rule_is_about(rule, policy, part):
     assert rule.record(policy) == part
 
 
-class OfPart:
+class OfPart(rules.Near, frozen=True):
     name = "rule"
-    kinds = frozenset({"tool"})
-
-    def __init__(self, part):
-        self.part = part
+    part: str
 
     def record(self, tool):
         return self.part
@@ -138,11 +139,13 @@ class TestKeys:
 
     def key(self, part, **changed):
         asked = call(changed.pop("tool", "look"), changed.pop("args", 1), where=self.where(changed))
-        rule = OfPart(part)
+        rule = OfPart(part=part)
         return keys_of(asked, Lineup.of([rule], PLAIN, "tool", enforce=True))[-1]
 
     def where(self, changed):
-        fields = {name: changed.get(name, getattr(self.HERE, name)) for name in Where.__struct_fields__}
+        fields = {
+            name: changed.get(name, getattr(self.HERE, name)) for name in Where.__struct_fields__
+        }
         return Where(**fields)
 
     @pytest.mark.parametrize(

@@ -23,7 +23,9 @@ class AsAsync:
 STORES = {"memory": MemoryStore}
 
 
-@pytest.fixture(params=[(name, face) for name in STORES for face in ("sync", "async")], ids="-".join)
+@pytest.fixture(
+    params=[(name, face) for name in STORES for face in ("sync", "async")], ids="-".join
+)
 def store(request):
     """Every store passes the contract, through both of its faces."""
     name, face = request.param

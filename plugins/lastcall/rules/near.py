@@ -67,4 +67,4 @@ class Near(Settings, frozen=True):
         if outcome.like == state.digest:
             return state
         # A new result: what came before was progress.
-        return replace(state, count=1, varied=False, digest=outcome.like, failing=failing)
+        return Row(call.near, call.fingerprint, False, 1, outcome.like, failing)

@@ -51,7 +51,7 @@ def read(path: Path) -> Iterator[Transcript | Unreadable]:
             return
         yield from document.broken
         yield from reader.read(document)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         # One reader's mistake, maybe a plug-in's, must not end the reading of the other files.
         yield Unreadable(str(path), None, f"the reader stumbled: {error!r}")
 

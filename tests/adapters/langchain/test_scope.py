@@ -18,9 +18,9 @@ from langgraph.types import Command, interrupt
 
 from lastcall import Guard, Policy, Where
 from lastcall_langchain import GuardCallbackHandler, GuardMiddleware, guard_tool, stop_of
-from lastcall_langchain import tracker as tracking
+from lastcall_langchain import runs as running
+from lastcall_langchain.runs import RUNS, Runs, finish
 from lastcall_langchain.scope import SCOPE
-from lastcall_langchain.tracker import TRACKER, Tracker
 
 from .playing import build, config_of, play
 from .scripted import USER, asked_alone, asking, reply, scripted, stubborn, unanswered
@@ -32,7 +32,7 @@ ENTRIES = ("middleware", "tools", "handler", "decorated")
 def _nothing_is_left() -> Any:
     yield
     gc.collect()
-    assert len(TRACKER._runs) == len(TRACKER._roots) == 0
+    assert len(RUNS._runs) == len(RUNS._roots) == 0
 
 
 class Told:
@@ -147,7 +147,7 @@ def test_a_thousand_finished_runs_leave_nothing(entry: str) -> None:
     for _ in range(250):
         agent.invoke(USER, {"callbacks": handlers})
     assert len(guard.store) == 0  # type: ignore[arg-type]
-    assert len(TRACKER) == 0
+    assert len(RUNS) == 0
     assert all(not handler._open for handler in handlers)
 
 
@@ -197,14 +197,14 @@ def test_a_cancelled_run_leaves_nothing() -> None:
 
 
 def test_runs_that_never_end_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "MOST_RUNS", 10)
-    tracker, guard = Tracker(), Guard()
+    monkeypatch.setattr(running, "MOST_RUNS", 10)
+    runs, guard = Runs(), Guard()
     for _ in range(50):
-        run = tracker.began(uuid4(), None, {})
-        tracker.placed(guard, run, {}, {})
-        tracker.began(uuid4(), run.id, {})
-    assert len(tracker._runs) <= 10
-    assert len(tracker._roots) <= 10
+        run = runs.began(uuid4(), None, {})
+        runs.joined(run.root, guard)
+        runs.began(uuid4(), run.id, {})
+    assert len(runs._runs) <= 10
+    assert len(runs._roots) <= 10
 
 
 # Pauses.
@@ -235,7 +235,7 @@ def test_a_resumed_run_goes_on_with_the_same_counts(entry: str, mode: str) -> No
     assert played.stop.reason == "ceiling"
     assert len({call.where.run for call in told.calls}) == 1
     assert [call.kind for call in told.tools] == ["tool", "attempt"] * 3 + ["tool"]
-    assert len(TRACKER) == 0
+    assert len(RUNS) == 0
     assert len(told.guard.store) == 0  # type: ignore[arg-type]
 
 
@@ -253,12 +253,12 @@ def test_a_pause_is_no_failure_and_no_result() -> None:
     paused = agent.invoke(USER, config)
     assert paused["__interrupt__"]
     assert stop_of(paused) is None
-    run = next(iter(TRACKER._paused.values())).run
+    run = next(iter(RUNS._paused.values())).run
     incident = guard.report(run)
     assert incident is not None
     assert (incident.totals.failed, incident.status) == (0, "running")
     agent.invoke(Command(resume="yes"), config)
-    assert len(TRACKER) == 0
+    assert len(RUNS) == 0
 
 
 def test_a_new_message_gives_up_a_paused_run() -> None:
@@ -274,14 +274,14 @@ def test_a_new_message_gives_up_a_paused_run() -> None:
     config = config_of(guard, "middleware")
     agent.invoke(USER, config)
     assert len(guard.store) > 0  # type: ignore[arg-type]
-    first = next(iter(TRACKER._paused.values())).run
+    first = next(iter(RUNS._paused.values())).run
     agent.invoke(USER, config)
-    assert next(iter(TRACKER._paused.values())).run != first
+    assert next(iter(RUNS._paused.values())).run != first
     incident = guard.report(first)
     assert incident is not None
     assert incident.status == "finished"
-    TRACKER._finish(TRACKER._paused.values())
-    TRACKER._paused.clear()
+    finish(RUNS._paused.values())
+    RUNS._paused.clear()
 
 
 # Nested agents.
@@ -450,7 +450,7 @@ def test_a_graph_whose_model_is_nobodys_is_drained() -> None:
 
 
 def test_threads_that_tell_the_tracker_at_once_do_not_disturb_each_other() -> None:
-    tracker, guard = Tracker(), Guard()
+    runs, guard = Runs(), Guard()
     together = threading.Barrier(8)
     faults: list[BaseException] = []
 
@@ -459,11 +459,11 @@ def test_threads_that_tell_the_tracker_at_once_do_not_disturb_each_other() -> No
             together.wait()
             for _ in range(300):
                 root, child = uuid4(), uuid4()
-                tracker.began(root, None, {})
-                run = tracker.began(child, root, {})
-                tracker.placed(guard, run, {}, {})
-                tracker.finished(child)
-                tracker.finished(root)
+                runs.began(root, None, {})
+                run = runs.began(child, root, {})
+                runs.joined(run.root, guard)
+                runs.ended(child)
+                runs.ended(root)
         except BaseException as fault:
             faults.append(fault)
 
@@ -473,4 +473,4 @@ def test_threads_that_tell_the_tracker_at_once_do_not_disturb_each_other() -> No
     for thread in threads:
         thread.join()
     assert faults == []
-    assert len(tracker) == 0
+    assert len(runs) == 0

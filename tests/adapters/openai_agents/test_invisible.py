@@ -314,13 +314,13 @@ def custom_call(text, id):
     return ResponseCustomToolCall(type="custom_tool_call", name="cust", call_id=id, input=text)
 
 
-def test_custom_tools_are_guarded_at_their_body(mode):
+def test_custom_tools_are_guarded_at_their_body():
     ran = []
     tool = CustomTool(
         name="cust", description="d", on_invoke_tool=lambda ctx, text: ran.append(text) or "same"
     )
     model = script(*[custom_call("x", f"c{i}") for i in range(20)], "done")
-    played = play(guard_agent(Agent("A", tools=[tool], model=model), Guard()), mode)
+    played = play(guard_agent(Agent("A", tools=[tool], model=model), Guard()))
     assert len(ran) == 3
     assert played.stop is not None
     assert played.requests <= 6

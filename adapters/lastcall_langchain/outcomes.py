@@ -1,0 +1,71 @@
+"""What a tool's answer means to the guard: the raw result where it was heard, else what LangChain made
+of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+
+from lastcall import Guard, Outcome, Stopped, Ticket
+from lastcall_langchain.runs import bubbles, pauses
+
+HEARD: ContextVar[list[Any] | None] = ContextVar("lastcall_heard", default=None)
+"""Where a tool's body leaves its raw result or exception, before LangChain makes text of it."""
+
+
+def hear(what: Any) -> None:
+    """Tell whoever guards this call what its body returned or raised."""
+    heard = HEARD.get()
+    if heard is not None:
+        heard[:] = [what]
+
+
+def returned(guard: Guard, ticket: Ticket, value: Any, heard: list[Any]) -> Outcome:
+    """The outcome of a call that gave *value*, whose body left *heard*."""
+    raw = heard[0] if heard else value
+    if is_command(value) or isinstance(value, list):
+        return Outcome("ok", visible(value))
+    if not isinstance(value, ToolMessage):
+        return guard.returned(ticket, raw)
+    if value.status == "error":
+        # `handle_tool_error` made a text of the exception that has the status.
+        if isinstance(raw, BaseException):
+            return raised(guard, ticket, raw)
+        return guard.returned(ticket, value.content, failed=True)
+    # A tuple is a text and an artifact; a message that a tool made itself is like any other.
+    model_sees = value.content if isinstance(raw, ToolMessage | tuple) else raw
+    return guard.returned(ticket, model_sees)
+
+
+def raised(guard: Guard, ticket: Ticket, error: BaseException) -> Outcome:
+    """The outcome of a call that raised *error*; LangGraph's control flow is no failure."""
+    if pauses(error):
+        return Outcome("paused")
+    if bubbles(error):
+        return Outcome("ok", visible(error.args[0] if error.args else None))
+    if isinstance(error, Stopped):
+        # Somebody inside was stopped. The status it names is not this call's.
+        return Outcome("error", str(error), error=str(error))
+    return guard.raised(ticket, error)
+
+
+def visible(value: Any) -> Any:
+    """The part of a result that the model sees, in which equal results are equal."""
+    if isinstance(value, ToolMessage):
+        return value.content
+    if isinstance(value, list):
+        return [visible(each) for each in value]
+    if is_command(value):
+        update = value.update
+        if isinstance(update, Mapping) and update.get("messages"):
+            return [getattr(each, "content", None) for each in update["messages"]]
+        return [str(value.goto), update]
+    return value
+
+
+def is_command(value: Any) -> bool:
+    """Whether *value* is LangGraph's Command, which langchain-core alone does not have."""
+    return type(value).__name__ == "Command" and hasattr(value, "goto")

@@ -1,0 +1,91 @@
+"""Where a call is made: its root run, the reply that asked for it, and who it is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from langchain_core.runnables.config import var_child_runnable_config
+
+from lastcall import Guard, Where
+from lastcall_langchain.runs import RUNS, Root, Run
+
+
+class Place(NamedTuple):
+    """Where a call is made."""
+
+    root: Root
+    where: Where
+    reply: str | None
+
+
+def around() -> Mapping[str, Any]:
+    """The config of the run in which this is asked."""
+    return var_child_runnable_config.get() or {}
+
+
+def run_of(config: Mapping[str, Any] | None = None) -> Run | None:
+    """The run in which something is called with *config*, or here."""
+    for each in (config, around()):
+        parent = None if each is None else getattr(each.get("callbacks"), "parent_run_id", None)
+        run = RUNS.get(parent)
+        if run is not None:
+            return run
+    return None
+
+
+def place(guard: Guard, config: Mapping[str, Any] | None = None) -> Place | None:
+    """Where *guard* is about to judge a call made with *config*; None outside any run."""
+    run = run_of(config)
+    if run is None:
+        return None
+    said = config or around()
+    return placed(guard, run, said.get("metadata"), said.get("configurable"))
+
+
+def placed(
+    guard: Guard,
+    run: Run,
+    metadata: Mapping[str, Any] | None,
+    configurable: Mapping[str, Any] | None,
+) -> Place:
+    """The same of a call in *run*, whose root *guard* now has a part in."""
+    RUNS.joined(run.root, guard)
+    return Place(run.root, whereabouts(run, metadata, configurable), reply_of(run, metadata))
+
+
+def whereabouts(
+    run: Run, metadata: Mapping[str, Any] | None, configurable: Mapping[str, Any] | None
+) -> Where:
+    """The scope of a call made in *run*: one root is one run and one turn."""
+    said, given = metadata or {}, configurable or {}
+    return Where(
+        run=run.root.run,
+        turn=run.root.run,
+        thread=text(said.get("thread_id") or given.get("thread_id")),
+        agent=text(said.get("lc_agent_name")),
+        user=text(given.get("user_id") or said.get("user_id")),
+        tenant=text(given.get("tenant_id") or said.get("tenant_id")),
+    )
+
+
+def reply_of(run: Run, metadata: Mapping[str, Any] | None) -> str | None:
+    """Names the model message that asked for a call made in *run*; a resume gives it the same name.
+    None where no model was seen."""
+    said = metadata or {}
+    ns, step = said.get("langgraph_checkpoint_ns"), said.get("langgraph_step")
+    at: Run | None = run
+    while at is not None and at.ns == ns:
+        if at.requests:
+            return f"{ns or at.id}#{at.requests}"
+        at = at.parent
+    if ns is None:
+        return None
+    # One step of one graph answers one message. A tool that runs a second graph has a second *nth*.
+    graph = ns.rpartition("|")[0]
+    return f"{graph}/{0 if at is None else at.nth}@{step}"
+
+
+def text(value: Any) -> str | None:
+    """*value* as an identity; what is empty is none."""
+    return None if value is None or value == "" else str(value)
