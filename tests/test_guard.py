@@ -628,3 +628,51 @@ def test_one_tool_policy_may_serve_many_names(make_guard):
     for tool in ("get_a", "get_b"):
         assert made(guard, 1, tool=tool).stop is None
         assert asked(guard, 2, tool).stop.scope == "tool"
+
+
+class TestBatches:
+    def test_the_first_that_arrive_run(self, make_guard):
+        guard = make_guard(Policy(max_calls=6))
+        verdicts = [asked(guard, n, reply="1", size=8) for n in range(8)]
+        assert [bool(verdict.ticket) for verdict in verdicts] == [True] * 6 + [False] * 2
+
+    def test_all_or_none_refuses_a_reply_that_does_not_fit(self, make_guard):
+        guard = make_guard(Policy(max_calls=6, batch="all-or-none"))
+        verdicts = [asked(guard, n, reply="1", size=8) for n in range(8)]
+        assert not any(verdict.ticket for verdict in verdicts)
+        assert (verdicts[0].stop.limit, verdicts[0].stop.remaining) == (6, {"calls": 6})
+
+    def test_all_or_none_grants_a_reply_that_fits_to_the_last(self, make_guard):
+        guard = make_guard(Policy(max_calls=6, batch="all-or-none"))
+        made(guard, 0, reply="1", size=1)
+        verdicts = [asked(guard, n, reply="2", size=5) for n in range(1, 6)]
+        assert all(verdict.ticket for verdict in verdicts)
+        assert asked(guard, 6, reply="3", size=1).stop
+
+    def test_without_a_known_size_the_first_run(self, make_guard):
+        guard = make_guard(Policy(max_calls=2, batch="all-or-none"))
+        verdicts = [asked(guard, n, reply="1") for n in range(3)]
+        assert [bool(verdict.ticket) for verdict in verdicts] == [True, True, False]
+
+
+def test_a_refusal_by_a_rule_says_what_is_left(make_guard):
+    guard = make_guard(Policy(max_calls=10))
+    verdicts = [made(guard, 1, "same") for _ in range(4)]
+    assert verdicts[3].stop.reason == "same"
+    assert verdicts[3].stop.remaining == {"calls": 7}
+
+
+def test_a_result_that_changes_later_is_kept_as_it_was(make_guard):
+    guard, result = make_guard(), {"n": 1}
+    made(guard, 1, result)
+    result["n"] = 2
+    assert [one.result for one in guard.report("r").gathered] == ['{"n":1}']
+
+
+def test_an_attempt_of_a_call_seen_before_is_no_further_call(make_guard):
+    guard = make_guard(Policy(max_calls=1))
+    for kind in ("paused", "ok"):
+        verdict = asked(guard, 1, id="c1", reply="1")
+        guard.observe(verdict.ticket, Outcome(kind))
+    assert (guard.report("r").totals.executed, guard.report("r").totals.attempts) == (1, 2)
+    assert asked(guard, 2, id="c2", reply="2").stop.reason == "ceiling"

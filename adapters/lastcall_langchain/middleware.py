@@ -9,6 +9,7 @@ from langchain.agents.middleware import AgentMiddleware, AgentState, ToolCallReq
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Command
+from typing_extensions import override
 
 from lastcall import Call, Guard, Outcome, Verdict, Where
 from lastcall_langchain.passing import Passage, apassed, declared_in, passed, stop_in
@@ -34,37 +35,42 @@ class GuardMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._name = name
 
     @property
+    @override
     def name(self) -> str:
         return self._name
 
+    @override
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Handler
     ) -> ToolMessage | Command[Any]:
         passage, asked = self._passage(request, handler)
         return passed(passage, lambda: handler(asked))  # type: ignore[no-any-return]
 
+    @override
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: AsyncHandler
     ) -> ToolMessage | Command[Any]:
         passage, asked = self._passage(request, handler)
         return await apassed(passage, lambda: handler(asked))  # type: ignore[no-any-return]
 
+    @override
     @hook_config(can_jump_to=["end"])
     def before_model(
         self,
-        state: AgentState[Any],  # noqa: ARG002
-        runtime: Runtime[Any],  # noqa: ARG002
+        state: AgentState[Any],
+        runtime: Runtime[Any],
     ) -> dict[str, Any] | None:
         verdict = self.guard.decide(model_request(self._where()))
         if verdict.ticket is not None:
             self.guard.observe(verdict.ticket, Outcome())
         return leaving(verdict)
 
+    @override
     @hook_config(can_jump_to=["end"])
     async def abefore_model(
         self,
-        state: AgentState[Any],  # noqa: ARG002
-        runtime: Runtime[Any],  # noqa: ARG002
+        state: AgentState[Any],
+        runtime: Runtime[Any],
     ) -> dict[str, Any] | None:
         verdict = await self.guard.adecide(model_request(self._where()))
         if verdict.ticket is not None:

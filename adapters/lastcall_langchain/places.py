@@ -39,8 +39,13 @@ def place(guard: Guard, config: Mapping[str, Any] | None = None) -> Place | None
     run = run_of(config)
     if run is None:
         return None
-    said = config or around()
-    return placed(guard, run, said.get("metadata"), said.get("configurable"))
+    said, here = config or {}, around()
+    return placed(
+        guard,
+        run,
+        said.get("metadata") or here.get("metadata"),
+        said.get("configurable") or here.get("configurable"),
+    )
 
 
 def placed(

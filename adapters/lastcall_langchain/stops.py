@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cache
+from types import new_class
 from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -57,11 +58,15 @@ def answerable(kind: type[S]) -> type[S]:
     # A ToolNode exists only where its module is loaded; without it there is nothing to answer.
     node = sys.modules.get("langgraph.prebuilt.tool_node")
     base = getattr(node, "ToolInvocationError", None)
-    return kind if base is None else joined(kind, base)
+    if base is None:
+        return kind
+    key: Any = kind
+    both: type[S] = joined(key, base)
+    return both
 
 
 @cache
-def joined(kind: type[S], base: type[Any]) -> type[S]:
+def joined(kind: Hashable, base: type[Any]) -> Any:
     """A class that is both; it pickles as *kind*."""
 
     class Answered(base):  # type: ignore[misc]
@@ -72,8 +77,10 @@ def joined(kind: type[S], base: type[Any]) -> type[S]:
             self.tool_kwargs: dict[str, Any] = {}
             self.source = self.filtered_errors = None
 
-    both: Any = type(kind.__name__, (kind, Answered), {"__module__": kind.__module__})
-    return both  # type: ignore[no-any-return]
+    name = getattr(kind, "__name__", "")
+    return new_class(
+        name, (kind, Answered), exec_body=lambda space: space.update(__module__=__name__)
+    )
 
 
 def refusal(stop: Stop) -> Refused:
@@ -168,8 +175,8 @@ def messages_in(value: Any, depth: int = DEPTH) -> Iterator[BaseMessage]:
 class Quiet(logging.Filter):
     """LangChain warns of every exception of a handler; a refusal is no mishap."""
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether *record* is of anything else."""
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002
+        """Whether anything else is being handled: LangChain logs where it catches."""
         return not isinstance(sys.exc_info()[1], Refused | RunStopped)
 
 

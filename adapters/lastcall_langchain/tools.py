@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial, wraps
-from typing import Any, cast
+from types import new_class
+from typing import Any
 
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as made
@@ -22,7 +23,7 @@ def guard_tool(tool: BaseTool | Callable[..., Any], guard: Guard, **tool_policy:
 
     *tool_policy* are fields of `ToolPolicy`; they win over those in `tool.metadata["lastcall"]`.
     """
-    given = tool if isinstance(tool, BaseTool) else cast("BaseTool", made(tool))
+    given: BaseTool = tool if isinstance(tool, BaseTool) else made(tool)
     before = guards_of(given)
     if any(each is guard for each, _ in before) and not tool_policy:
         return given
@@ -78,7 +79,7 @@ def listening(cls: type[BaseTool]) -> type[BaseTool]:
         return value
 
     body: dict[str, Any] = {"_run": _run, "__lastcall_heard__": True}
-    if arun is not BaseTool._arun:
+    if arun is not BaseTool._arun:  # noqa: SLF001 - a method to override
         # LangChain asks whether a class has its own: the inherited one ends in `_run`.
         body["_arun"] = _arun
     return alike(cls, body)
@@ -112,8 +113,8 @@ def guarded(cls: type[BaseTool]) -> type[BaseTool]:
 
 def alike(cls: type[BaseTool], body: Mapping[str, Any]) -> type[BaseTool]:
     """A subclass of *cls* under its name."""
-    names = ("__module__", "__qualname__", "__doc__")
-    return type(cls)(cls.__name__, (cls,), {**{name: getattr(cls, name) for name in names}, **body})
+    same = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return new_class(cls.__name__, (cls,), exec_body=lambda space: space.update(same, **body))
 
 
 def guards_of(tool: BaseTool) -> tuple[tuple[Guard, ToolPolicy], ...]:
@@ -124,7 +125,9 @@ def guards_of(tool: BaseTool) -> tuple[tuple[Guard, ToolPolicy], ...]:
 
 def passages(tool: BaseTool, tool_input: Any, kwargs: Mapping[str, Any]) -> Iterator[Passage]:
     """The passages of a call that `run` or `arun` was asked for, innermost first."""
-    args = tool._filter_injected_args(tool_input) if isinstance(tool_input, dict) else tool_input
+    args = tool_input
+    if isinstance(tool_input, dict):
+        args = tool._filter_injected_args(tool_input)  # noqa: SLF001 - as LangChain's own callbacks
     config = kwargs.get("config") or {"callbacks": kwargs.get("callbacks")}
     for guard, declared in guards_of(tool):
         call = Call(tool.name, args, id=kwargs.get("tool_call_id"))

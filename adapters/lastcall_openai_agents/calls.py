@@ -106,8 +106,11 @@ class Passage:
             if stop is None or raises() or not isinstance(error, Exception):
                 raise
             return stop.text
-        outcome = Outcome("paused") if paused() else self.guard.returned(ticket, result)
-        stop = await self.settle(ticket, frame, outcome)
+        if paused():
+            # The call goes on with the run that waits inside it, and is settled then.
+            frame.keep(self.guard, ctx.tool_call_id, ticket)
+            return result
+        stop = await self.settle(ticket, frame, self.guard.returned(ticket, result))
         return result if stop is None else stop.text
 
     async def within(

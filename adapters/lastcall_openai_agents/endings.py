@@ -76,7 +76,9 @@ async def ending(guard: Guard, frame: Frame) -> Stop | None:
         return None
     # What ended the run tells more than that the model may not be asked for it.
     report = guard.report(verdict.call.where.run or "")
-    return (report and report.stopped_by) or verdict.ending or verdict.stop
+    if report is None or report.stopped_by is None:
+        return verdict.ending or verdict.stop
+    return report.stopped_by.model_copy(update={"gathered": report.gathered})
 
 
 async def end(frame: Frame) -> None:

@@ -221,9 +221,11 @@ def anchored(anchor: object, context: Any = None) -> Frame:
     """The frame of a run of which only *anchor* is known, an object that lives as long as it."""
     frame = _ANCHORED.get(id(anchor))
     if frame is None:
-        frame = Frame(Run(), context=context)
-        when_gone(anchor, partial(loosened, id(anchor)))
-        _ANCHORED[id(anchor)] = frame
+        made = Frame(Run(), context=context)
+        # Two threads of one run may come at once; the first frame is that of both.
+        frame = _ANCHORED.setdefault(id(anchor), made)
+        if frame is made:
+            when_gone(anchor, partial(loosened, id(anchor)))
     return frame
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from lastcall.fingerprint import exact, like, loose, raw
+from lastcall.fingerprint import digest, encoded, exact, loose, masked_digest
 from lastcall.lazy import lazy
 from lastcall.past import NOTHING, Past, packed
 from lastcall.tool import PLAIN, ToolPolicy
@@ -41,7 +41,7 @@ class Call(Struct, frozen=True, dict=True):
     *args* are the model's own arguments: a mapping, or the JSON text as the model wrote it.
     *reply* names the model message that asked for the call, *index* its place there and *size* how
     many calls that message holds (None: not known). *server* tells two tools of one name apart.
-    *policy*, *order*, *last_write*, *last_reply* and *past* are filled in by the guard.
+    *policy* and everything from *order* on are filled in by the guard.
     """
 
     tool: str
@@ -60,6 +60,8 @@ class Call(Struct, frozen=True, dict=True):
     """The order of the last call in the turn, of another fingerprint, that was not declared `reads`."""
     last_reply: str | None = None
     """The reply of the last call in the turn that was granted."""
+    reply_calls: int = 0
+    """How many calls of that reply were granted."""
     past: Past = NOTHING
     """The last calls of the turn and what they brought."""
 
@@ -106,11 +108,16 @@ class Outcome(Struct, frozen=True, dict=True):
     retry_after: float | None = None
 
     @lazy
+    def encoded(self) -> str | bytes:
+        """The content as text, or as canonical JSON."""
+        return encoded(self.content)
+
+    @lazy
     def digest(self) -> str:
         """16 hex characters of the content as it is."""
-        return raw(self.content)
+        return digest(self.encoded)
 
     @lazy
     def like(self) -> str:
         """The same with white space, ids, times, durations and addresses masked; costs more."""
-        return like(self.content)
+        return masked_digest(self.encoded)

@@ -134,8 +134,8 @@ class Tally(Protocol):
         """The count whose grant is worth one alert; None: none is."""
         ...
 
-    def budget(self, call: Call, claim: Claim) -> str:
-        """The name under which what is left of the claim's limit is shown."""
+    def budget(self, call: Call, claim: Claim) -> tuple[str, int | None]:
+        """The name and the limit of what the claim takes from, as they are shown."""
         ...
 
     def settle(self, call: Call, outcome: Outcome) -> tuple[Release, ...]:

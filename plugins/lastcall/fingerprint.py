@@ -92,18 +92,31 @@ def loose(name: str, args: object, volatile: Collection[str] = (), *, strict: bo
     return _hash(data + b"\0" + text(name))
 
 
+def encoded(content: object) -> str | bytes:
+    """A result as its digests see it: text as it is, everything else as canonical JSON."""
+    return str.__str__(content) if _is_text(content) else canonical(content)
+
+
+def digest(data: str | bytes) -> str:
+    """16 hex characters of what `encoded` gave."""
+    return _hash_text(data) if isinstance(data, str) else _hash(data)
+
+
+def masked_digest(data: str | bytes) -> str:
+    """The same without what changes by itself; `digest` where there is nothing such."""
+    if isinstance(data, str):
+        return _hash_text(masked(data))
+    return _hash(masked(data.decode()).encode())
+
+
 def raw(content: object) -> str:
     """The digest of a result as it is."""
-    if _is_text(content):
-        return _hash_text(content)
-    return sha256(canonical(content)).hexdigest()[:16]
+    return digest(encoded(content))
 
 
 def like(content: object) -> str:
-    """The digest of a result without what changes by itself; `raw` where there is nothing."""
-    if _is_text(content):
-        return _hash_text(masked(str.__str__(content)))
-    return _hash(masked(canonical(content).decode()).encode())
+    """The digest of a result without what changes by itself."""
+    return masked_digest(encoded(content))
 
 
 def _is_text(value: object) -> TypeGuard[str]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Claim, Halt, Key, Part, Plan, Release
+from lastcall.contracts import Claim, Halt, Key, Part, Plan, Release, Take
 from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
 from lastcall.tool import ToolPolicy
@@ -75,8 +75,6 @@ class Decided(Struct, frozen=True, gc=False):
     claims: tuple[Claim, ...] = ()
     owners: tuple[Any, ...] = ()
     """The tally of each claim."""
-    limits: tuple[int | None, ...] = ()
-    """The limit of each claim, also where it is only counted."""
 
 
 def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
@@ -103,7 +101,9 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     call = placed(call, turn, again=tries > 0)
     if turn.ended is not None:
         # Whatever is asked now, the answer stands; nothing moves any more.
-        return Plan(Decided(call, (repeated(call, turn.ended, now),)))
+        claims, owners = peeked(call, lineup)
+        stop = repeated(call, turn.ended, now)
+        return Plan(Decided(call, (stop,), (), claims, owners), claims=claims)
     if tries >= ATTEMPTS:
         stop = Stop.of(
             call, "attempts", "call", now, rule="turn", limit=ATTEMPTS, observed=tries + 1
@@ -130,7 +130,7 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
             shadow.append(said)
         else:
             writes.append((place, said))
-    claims, owners, limits = claimed(call, lineup)
+    claims, owners = claimed(call, lineup)
     granted = turn.granted(call, identity)
     if granted is not turn:
         writes.append((0, granted))
@@ -139,7 +139,7 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
         refused = owners[index].stop(call, claims[index], 0, now)
         return refusal(call, turn, refused, lineup, records, now).writes
 
-    decided = Decided(call, (), tuple(shadow), claims, owners, limits)
+    decided = Decided(call, (), tuple(shadow), claims, owners)
     return Plan(decided, writes, claims, (), otherwise)
 
 
@@ -212,7 +212,18 @@ def refusal(
         ended = ended.stopped(each)
     if ended is not turn:
         writes.append((0, ended))
-    return Plan(Decided(call, tuple(stops), tuple(shadow)), writes)
+    claims, owners = peeked(call, lineup)
+    decided = Decided(call, tuple(stops), tuple(shadow), claims, owners)
+    return Plan(decided, writes, claims)
+
+
+def peeked(call: Call, lineup: Lineup) -> tuple[tuple[Claim, ...], tuple[Any, ...]]:
+    """The claims of every tally with nothing to take: a refusal says what is left all the same."""
+    claims, owners = claimed(call, lineup)
+    looks = tuple(
+        replace(claim, amount=0, limit=UNLIMITED) for claim in claims if isinstance(claim, Take)
+    )
+    return (looks, owners) if len(looks) == len(claims) else ((), ())
 
 
 def repeated(call: Call, ended: Ended, now: float) -> Stop:
@@ -247,6 +258,7 @@ def placed(call: Call, turn: Turn, *, again: bool) -> Call:
         turn.order + 1,
         turn.last_write(call),
         turn.reply,
+        turn.reply_calls,
         turn.past,
     )
     # Fingerprints cost more than everything else here; the copy keeps those already taken.
@@ -254,20 +266,15 @@ def placed(call: Call, turn: Turn, *, again: bool) -> Call:
     return placed
 
 
-def claimed(
-    call: Call, lineup: Lineup
-) -> tuple[tuple[Claim, ...], tuple[Any, ...], tuple[int | None, ...]]:
-    """The claims of every tally, with their owners and limits."""
-    if not lineup.tallies:
-        return (), (), ()
+def claimed(call: Call, lineup: Lineup) -> tuple[tuple[Claim, ...], tuple[Any, ...]]:
+    """The claims of every tally, and whose each is."""
     claims: list[Claim] = []
     owners: list[Any] = []
-    limits: list[int | None] = []
     for tally in lineup.tallies:
         if call.kind in tally.kinds:
-            enforce = lineup.enforce and tally.enforce
-            for claim in tally.takes(call):
-                claims.append(claim if enforce else replace(claim, limit=UNLIMITED))
-                owners.append(tally)
-                limits.append(claim.limit)
-    return tuple(claims), tuple(owners), tuple(limits)
+            takes = tally.takes(call)
+            if not (lineup.enforce and tally.enforce):
+                takes = tuple(replace(claim, limit=UNLIMITED) for claim in takes)
+            claims += takes
+            owners += [tally] * len(takes)
+    return tuple(claims), tuple(owners)

@@ -304,24 +304,21 @@ class Guard:
         lineup: Lineup,
     ) -> Verdict:
         call = decided.call
-        if decided.stops:
-            return self._left(self._reporter.refused(call, decided.stops, decided.shadow))
         shadow = decided.shadow
         remaining: dict[str, int] = {}
         refused = answer.refused
+        granted = refused is None and not decided.stops
         for index, claim in enumerate(decided.claims):
-            tally, limit, observed = (
-                decided.owners[index],
-                decided.limits[index],
-                answer.observed[index],
-            )
+            tally = decided.owners[index]
+            (budget, limit), observed = tally.budget(call, claim), answer.observed[index]
             if limit is not None:
-                remaining[tally.budget(call, claim)] = max(limit - observed, 0)
-                if refused is None and observed > limit:
-                    over = tally.stop(call, replace(claim, limit=limit), observed, self.clock())
-                    shadow = (*shadow, over)
-            if refused is None and observed == tally.alert_at(call, claim):
-                self._reporter.alert(call, tally.budget(call, claim), limit, observed)
+                remaining[budget] = max(limit - observed, 0)
+                if granted and observed > limit:
+                    shadow = (*shadow, tally.stop(call, claim, observed, self.clock()))
+            if granted and observed == tally.alert_at(call, claim):
+                self._reporter.alert(call, budget, limit, observed)
+        if decided.stops:
+            return self._left(self._reporter.refused(call, decided.stops, shadow, remaining))
         if refused is not None:
             stop = decided.owners[refused].stop(
                 call, decided.claims[refused], answer.observed[refused] + 1, self.clock()

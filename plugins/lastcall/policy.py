@@ -56,7 +56,7 @@ SUPERSEDED = frozenset({"same", "failing", "stale"})
 """Rules that stand aside where `max_repeats` says how often an equal call may run."""
 
 
-KEYS = ("max_calls", "max_repeats", "max_refusals")
+KEYS = ("max_calls", "batch", "max_repeats", "max_refusals")
 """The keys of the short form."""
 
 
@@ -90,14 +90,16 @@ class Policy(BaseModel):
         max_calls: int | None = None,
         max_repeats: int | None = None,
         max_refusals: int | None = None,
+        batch: Literal["first", "all-or-none"] | None = None,
         rules: Iterable[Any] | None = None,
         tools: Mapping[str, ToolPolicy | Mapping[str, Any]] | None = None,
         **settings: Any,
     ) -> None:
         short = {
-            "ceiling": ("calls", "max_calls", max_calls),
-            "repeat": ("max_repeats", "max_repeats", max_repeats),
-            "refusals": ("max_refusals", "max_refusals", max_refusals),
+            "max_calls": ("ceiling", "calls", max_calls),
+            "batch": ("ceiling", "batch", batch),
+            "max_repeats": ("repeat", "max_repeats", max_repeats),
+            "max_refusals": ("refusals", "max_refusals", max_refusals),
         }
         lineup = DEFAULT if rules is None else tuple(rules)
         try:
@@ -235,30 +237,17 @@ SHELLS = {
 
 
 def adjusted(rules: tuple[Any, ...], short: Mapping[str, tuple[str, str, Any]]) -> tuple[Any, ...]:
-    """*rules* with the settings of the short form, which name a rule each."""
-    given = {
-        name: (field, key, value)
-        for name, (field, key, value) in short.items()
-        if value is not None
-    }
-    missing = [
-        given[name][1]
-        for name in given
-        if name not in {getattr(rule, "name", None) for rule in rules}
-    ]
-    if missing:
-        raise PolicyError(f"{missing[0]} needs its rule among rules=[...], which leaves it out")
-    names = [getattr(rule, "name", None) for rule in rules]
-    return tuple(
-        changed(rule, given[name]) if name in given else rule
-        for name, rule in zip(names, rules, strict=True)
-    )
-
-
-def changed(rule: Any, setting: tuple[str, str, Any]) -> Any:
-    """*rule* with one field set anew and checked."""
-    field, key, value = setting
-    try:
-        return type(rule)(**{**rule.model_dump(), field: value})
-    except ValidationError as error:
-        raise PolicyError(f"{key}: {error.errors()[0]['msg']}, not {value!r}") from None
+    """*rules* with the settings of the short form: by key the rule, its field and the value, if any.
+    Raises PolicyError."""
+    lineup = list(rules)
+    for key, (name, field, value) in short.items():
+        if value is None:
+            continue
+        at = next((i for i, rule in enumerate(lineup) if getattr(rule, "name", None) == name), None)
+        if at is None:
+            raise PolicyError(f"{key} needs its rule, {name}, among rules=[...]")
+        try:
+            lineup[at] = type(lineup[at])(**{**lineup[at].model_dump(), field: value})
+        except ValidationError as error:
+            raise PolicyError(f"{key}: {error.errors()[0]['msg']}, not {value!r}") from None
+    return tuple(lineup)

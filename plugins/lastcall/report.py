@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from typing import Any
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from lastcall.call import Call, Outcome
-from lastcall.fingerprint import canonical
 from lastcall.stop import Gathered, Stop
 
 RESULTS = 50
@@ -28,6 +27,9 @@ class Totals(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     executed: int = 0
+    """Calls that were made, each once."""
+    attempts: int = 0
+    """Bodies that were started: a resumed or retried call starts more than once."""
     refused: int = 0
     failed: int = 0
 
@@ -108,55 +110,51 @@ class Notes:
         self.alerts: deque[str] = deque(maxlen=STOPS)
         self.faults: deque[str] = deque(maxlen=STOPS)
         self.ended: Stop | None = None
-        self._outcomes: deque[tuple[Call, Outcome]] = deque(maxlen=RESULTS)
-        self._counts: dict[str, list[int]] = {}
+        self._kept: deque[Kept] = deque(maxlen=RESULTS)
+        self._counts: dict[str, Counts] = {}
 
-    def executed(self, call: Call, outcome: Outcome) -> None:
-        """One call is over."""
+    def observed(self, call: Call, outcome: Outcome) -> None:
+        """One call is over, or waits."""
         counts = self._of(call.name)
-        counts[0] += 1
-        counts[2] += outcome.kind == "error"
-        self._outcomes.append((call, outcome))
+        counts.executed += call.kind == "tool"
+        counts.attempts += call.kind != "malformed"
+        counts.failed += outcome.kind == "error"
+        if outcome.kind in ("ok", "error"):
+            self._kept.append(kept(call, outcome))
 
     def stopped(self, stop: Stop) -> None:
         """One stop was made."""
         self.stops.append(stop)
         if not stop.executed:
-            self._of(stop.tool if stop.server is None else f"{stop.server}/{stop.tool}")[1] += 1
+            name = stop.tool if stop.server is None else f"{stop.server}/{stop.tool}"
+            self._of(name).refused += 1
         if stop.ends_run and self.ended is None:
             self.ended = stop
 
     def results(self) -> tuple[Gathered, ...]:
         """The results, oldest first, within the size limits."""
-        kept: list[Gathered] = []
+        shown: list[Gathered] = []
         left = RESULTS_SIZE
-        for call, outcome in reversed(tuple(self._outcomes)):
-            if outcome.kind not in ("ok", "error"):
-                continue
-            result, size = shown(outcome.content)
-            if size > min(RESULT_SIZE, left):
-                result = None
-            else:
-                left -= size
-            kept.append(
+        for one in reversed(tuple(self._kept)):
+            result = one.result if one.size <= left else None
+            left -= 0 if result is None else one.size
+            text = result.decode() if isinstance(result, bytes) else result
+            shown.append(
                 Gathered(
-                    tool=call.tool,
-                    call_id=call.id,
-                    fingerprint=call.fingerprint,
-                    result=result,
-                    digest=outcome.digest,
-                    failed=outcome.kind == "error",
+                    tool=one.tool,
+                    call_id=one.call_id,
+                    fingerprint=one.fingerprint,
+                    result=text,
+                    digest=one.digest,
+                    failed=one.failed,
                 )
             )
-        return tuple(reversed(kept))
+        return tuple(reversed(shown))
 
     def incident(self, run: str) -> Incident:
         """The notes as an incident of *run*."""
         status = "stopped" if self.ended else "finished" if self.finished else "running"
-        tools = {
-            name: Totals(executed=done, refused=refused, failed=failed)
-            for name, (done, refused, failed) in tuple(self._counts.items())
-        }
+        tools = {name: counts.totals() for name, counts in tuple(self._counts.items())}
         return Incident(
             run=run,
             status=status,
@@ -168,20 +166,52 @@ class Notes:
             gathered=self.results(),
             totals=Totals(
                 executed=sum(total.executed for total in tools.values()),
+                attempts=sum(total.attempts for total in tools.values()),
                 refused=sum(total.refused for total in tools.values()),
                 failed=sum(total.failed for total in tools.values()),
             ),
             tools=tools,
         )
 
-    def _of(self, tool: str) -> list[int]:
+    def _of(self, tool: str) -> Counts:
         found = self._counts.get(tool)
-        return self._counts.setdefault(tool, [0, 0, 0]) if found is None else found
+        return self._counts.setdefault(tool, Counts()) if found is None else found
 
 
-def shown(content: Any) -> tuple[Any, int]:
-    """A result as plain data, and its size in characters."""
-    if content is None or isinstance(content, bool | int | float):
-        return content, 8
-    text = content if isinstance(content, str) else canonical(content).decode("utf-8", "replace")
-    return text, len(text)
+class Counts(Struct):
+    """Totals while they still move."""
+
+    executed: int = 0
+    attempts: int = 0
+    refused: int = 0
+    failed: int = 0
+
+    def totals(self) -> Totals:
+        """As they stand."""
+        return Totals(
+            executed=self.executed,
+            attempts=self.attempts,
+            refused=self.refused,
+            failed=self.failed,
+        )
+
+
+class Kept(Struct, frozen=True, gc=False):
+    """What is kept of one call and its result, which may be large or change later."""
+
+    tool: str
+    call_id: str | None
+    fingerprint: str
+    digest: str
+    failed: bool
+    result: str | bytes | None
+    size: int
+
+
+def kept(call: Call, outcome: Outcome) -> Kept:
+    """The result in the form its digest was taken from, where it is not too large."""
+    result = outcome.encoded
+    size = len(result)
+    small = result if size <= RESULT_SIZE else None
+    failed = outcome.kind == "error"
+    return Kept(call.tool, call.id, call.fingerprint, outcome.digest, failed, small, size)

@@ -40,8 +40,9 @@ class Reporter:
         """*call* was refused by the first of *stops*, which led to the others."""
         full = tuple(self.full(stop, remaining) for stop in stops)
         for stop in full:
-            self._ledger.notes(call).stopped(stop)
-            self._stop("refused", call, stop)
+            brief = briefly(stop)
+            self._ledger.notes(call).stopped(brief)
+            self._stop("refused", call, brief)
         self.shadowed(call, shadow)
         return Verdict(call, None, full[0], full[1:], shadow)
 
@@ -56,7 +57,7 @@ class Reporter:
         call = ticket.call
         notes = self._ledger.notes(call)
         if call.kind != "model":
-            notes.executed(call, outcome)
+            notes.observed(call, outcome)
             if self._announce.hears("attempt"):
                 self._say(
                     "attempt",
@@ -70,8 +71,9 @@ class Reporter:
             return Verdict(call)
         full = tuple(self.full(stop, ticket.remaining) for stop in stops)
         for stop in full:
-            notes.stopped(stop)
-            self._stop("stop", call, stop)
+            brief = briefly(stop)
+            notes.stopped(brief)
+            self._stop("stop", call, brief)
         self.shadowed(call, shadow)
         return Verdict(call, None, full[0] if full else None, full[1:], shadow)
 
@@ -152,3 +154,8 @@ class Reporter:
                 **fields,
             )
         )
+
+
+def briefly(stop: Stop) -> Stop:
+    """*stop* without results: an event holds none, and an incident holds them once."""
+    return stop.model_copy(update={"gathered": ()})

@@ -26,15 +26,18 @@ def decoded(snapshot: bytes, rules: Iterable[Any]) -> dict[Key, Any]:
     }
     types["turn"] = Turn
     try:
-        version, rows = msgspec.msgpack.decode(snapshot)
-        if version != VERSION:
-            raise ValueError(f"a snapshot of version {version}; this one reads {VERSION}")
-        return {
+        version, rows = msgspec.msgpack.decode(
+            snapshot, type=tuple[int, list[tuple[list[Any], Any]]]
+        )
+        records = {
             hashable(key): msgspec.convert(state, types.get(key[1], tuple[int, int]))
             for key, state in rows
         }
-    except (msgspec.DecodeError, msgspec.ValidationError, TypeError, IndexError) as error:
+    except (msgspec.MsgspecError, TypeError, IndexError) as error:
         raise ValueError(f"not a snapshot of a run: {error}") from None
+    if version != VERSION:
+        raise ValueError(f"a snapshot of version {version}; this one reads {VERSION}")
+    return records
 
 
 def hashable(key: Any) -> Key:

@@ -46,6 +46,8 @@ class Turn(Struct, frozen=True, gc=False):
     """Calls granted so far."""
     reply: str | None = None
     """The reply of the last of them."""
+    reply_calls: int = 0
+    """How many of them that reply had."""
     write: int = 0
     """The order of the last call not declared `reads`."""
     writer: str = ""
@@ -92,6 +94,7 @@ class Turn(Struct, frozen=True, gc=False):
             self.turn,
             order,
             call.reply,
+            self.reply_calls + 1 if call.reply == self.reply else 1,
             write,
             writer,
             other,

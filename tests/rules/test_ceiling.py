@@ -88,8 +88,8 @@ def test_an_alert_belongs_to_its_counter():
     of_tool, of_turn = ceiling.takes(asked)
     assert ceiling.alert_at(asked, of_tool) == 2
     assert ceiling.alert_at(asked, of_turn) == 8
-    assert ceiling.budget(asked, of_tool) == "calls:look"
-    assert ceiling.budget(asked, of_turn) == "calls"
+    assert ceiling.budget(asked, of_tool) == ("calls:look", None)
+    assert ceiling.budget(asked, of_turn) == ("calls", 10)
     assert of_tool.limit is None
 
 

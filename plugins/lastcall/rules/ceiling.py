@@ -21,9 +21,12 @@ class Ceiling(Settings, frozen=True):
     """Executions in one turn, of all tools together; None: no limit, but counted."""
     alert: LimitOrNone = None
     """One alert is sent when this many were executed."""
+    batch: Literal["first", "all-or-none"] = "first"
+    """What a reply with more calls than are left gets: the first that arrive run and the rest are
+    refused, or, where the size of the reply is known, it is refused as a whole."""
 
     def takes(self, call: Call) -> tuple[Claim, ...]:
-        turn = Take((call.shard, self.name, call.where.turn), 1, self.calls)
+        turn = Take((call.shard, self.name, call.where.turn), 1, self.bound(call))
         tool = call.policy
         if tool.max_calls is None and tool.alert_calls is None:
             return (turn,)
@@ -33,15 +36,23 @@ class Ceiling(Settings, frozen=True):
 
     def stop(self, call: Call, claim: Claim, observed: int, now: float) -> Stop:
         scope: Literal["turn", "tool"] = "turn" if of_turn(claim) else "tool"
-        return Stop.of(
-            call, "ceiling", scope, now, rule=self.name, limit=claim.limit, observed=observed
-        )
+        limit = self.budget(call, claim)[1]
+        return Stop.of(call, "ceiling", scope, now, rule=self.name, limit=limit, observed=observed)
+
+    def bound(self, call: Call) -> int | None:
+        """The count that *call* may bring the turn to: lower by what its reply still has to ask for."""
+        if self.calls is None or self.batch == "first" or call.size is None:
+            return self.calls
+        before = call.reply_calls if call.reply == call.last_reply else 0
+        return self.calls - max(call.size - 1 - before, 0)
 
     def alert_at(self, call: Call, claim: Claim) -> int | None:
         return self.alert if of_turn(claim) else call.policy.alert_calls
 
-    def budget(self, call: Call, claim: Claim) -> str:
-        return "calls" if of_turn(claim) else f"calls:{call.name}"
+    def budget(self, call: Call, claim: Claim) -> tuple[str, int | None]:
+        if of_turn(claim):
+            return "calls", self.calls
+        return f"calls:{call.name}", call.policy.max_calls
 
     def settle(self, call: Call, outcome: Outcome) -> tuple[Release, ...]:
         # What was executed stays spent, whatever came of it.

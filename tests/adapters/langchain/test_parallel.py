@@ -34,13 +34,29 @@ class Counted:
         return f"found {q}"
 
 
+class Waiting:
+    """A body that goes on when ten of it have started, so that all start before one ends."""
+
+    def __init__(self) -> None:
+        self.started, self.ten = 0, asyncio.Event()
+
+    async def look(self, q: int) -> str:
+        """Look."""
+        self.started += 1
+        if self.started == 10:
+            self.ten.set()
+        await self.ten.wait()
+        return f"found {q}"
+
+
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_of_thirty_calls_in_one_reply_ten_run(entry: str, mode: str) -> None:
-    for _ in range(50):
-        counted, guard = Counted(), Guard(Policy(max_calls=10))
-        agent = build(entry, "create_agent", guard, scripted(THIRTY), counted.look)
-        played = play(agent, config_of(guard, entry), mode)
+    counted, guard = Counted(), Guard(Policy(max_calls=10))
+    agent = build(entry, "create_agent", guard, scripted(THIRTY), counted.look)
+    for i in range(50):
+        counted.ran = 0
+        played = play(agent, config_of(guard, entry, f"t{i}"), mode)
         assert counted.ran == 10
         assert played.stop is not None
         assert (played.stop.reason, played.stop.scope) == ("ceiling", "turn")
@@ -50,24 +66,13 @@ def test_of_thirty_calls_in_one_reply_ten_run(entry: str, mode: str) -> None:
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_of_thirty_async_calls_that_all_wait_ten_run(entry: str) -> None:
     async def repeated() -> None:
-        for _ in range(50):
-            started, released = 0, asyncio.Event()
-
-            @tool
-            async def look(q: int) -> str:
-                """Look."""
-                nonlocal started
-                started += 1
-                if started == 10:
-                    released.set()
-                await released.wait()
-                return f"found {q}"
-
-            guard = Guard(Policy(max_calls=10))
-            agent = build(entry, "create_agent", guard, scripted(THIRTY), look)
-            config = config_of(guard, entry)
+        waiting, guard = Waiting(), Guard(Policy(max_calls=10))
+        agent = build(entry, "create_agent", guard, scripted(THIRTY), tool(waiting.look))
+        for i in range(50):
+            waiting.started, waiting.ten = 0, asyncio.Event()
+            config = config_of(guard, entry, f"t{i}")
             await asyncio.gather(agent.ainvoke(USER, config), return_exceptions=True)
-            assert started == 10
+            assert waiting.started == 10
 
     asyncio.run(repeated())
 

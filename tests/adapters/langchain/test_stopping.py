@@ -122,12 +122,14 @@ def test_one_status_for_ever_is_ended_whatever_the_arguments(
     assert status in {stop.status for stop in incident.stops}
 
 
-@pytest.mark.parametrize("kind", ["create_agent", "react", "graph"])
-def test_an_unhandled_exception_with_a_final_status_is_told_as_a_stop(kind: str) -> None:
+@pytest.mark.parametrize(("entry", "kind"), [way for way in SOFT if way[0] != "handler"])
+def test_an_unhandled_exception_with_a_final_status_is_told_as_a_stop(
+    entry: str, kind: str
+) -> None:
     ran: list[Any] = []
     guard, model = Guard(), stubborn(lambda i: {"q": f"order {i * 37}"})
-    agent = build("tools", kind, guard, model, failing_with(422, "http", ran))
-    played = play(agent, config_of(guard, "tools"))
+    agent = build(entry, kind, guard, model, failing_with(422, "http", ran))
+    played = play(agent, config_of(guard, entry))
     assert len(ran) <= BODIES
     assert played.stop is not None
     assert played.unanswered == []

@@ -67,8 +67,8 @@ def test_the_target_of_a_hand_over_is_guarded(made, mode):
 def test_agents_that_lead_to_each_other_are_copied_once(mode):
     a, b = Agent("a", tools=[look]), Agent("b", tools=[look])
     a.handoffs, b.handoffs = [b], [handoff(a)]
-    a.model = script(call("transfer_to_b"), *[call("look", {"q": "x"}, f"c{i}") for i in range(9)])
-    b.model = script(call("transfer_to_a"))
+    a.model = script(call("transfer_to_b", {}, "a"), *[call("look", {"q": "x"}, f"c{i}") for i in range(9)])
+    b.model = script(call("transfer_to_a", {}, "b"))
     guarded = guard_agent(a, Guard())
     assert guarded.handoffs[0].handoffs[0] is not b.handoffs[0]
     played = play(guarded, mode)
