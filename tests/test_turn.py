@@ -223,10 +223,6 @@ class TestItsEnd:
         assert again.limit == first.limit
         assert (again.tool, again.call_id) == ("seek", "c3")
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="fold.deciding.otherwise writes the stop of a refused claim with observed=0",
-    )
     def test_that_stop_still_tells_what_was_counted(self, make_guard):
         guard = make_guard(Policy(max_calls=1))
         made(guard, call("look", 1))

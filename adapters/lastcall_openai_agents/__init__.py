@@ -7,8 +7,8 @@ except ModuleNotFoundError as missing:
         'lastcall_openai_agents needs the OpenAI Agents SDK: pip install "lastcall[openai-agents]"'
     ) from missing
 
-from lastcall_openai_agents.agents import guard_agent
 from lastcall_openai_agents.endings import RunStopped, StopText, stop_of
+from lastcall_openai_agents.graph import guard_agent
 from lastcall_openai_agents.hooks import GuardHooks
 from lastcall_openai_agents.runner import install
 from lastcall_openai_agents.tools import guard_tool, guard_tools

@@ -51,7 +51,7 @@ def invoke_of(tool: FunctionTool, original: FunctionTool) -> Invoke:
     """What *tool*, a copy of *original*, does before its failures are put into words."""
     invoker = tool.on_invoke_tool
     if _Invoker is not None and isinstance(invoker, _Invoker):
-        impl: Invoke = invoker._invoke_tool_impl  # type: ignore[attr-defined]
+        impl: Invoke = invoker._invoke_tool_impl
         return impl
 
     async def narrowed(ctx: ToolContext[Any], text: str) -> Any:
@@ -150,9 +150,8 @@ def is_failure_text(tool: object, result: object) -> bool:
     return bool(result == say(tool_name=tool.name, timeout_seconds=seconds))
 
 
-TAKES_FORMATTER = (
-    "tool_error_formatter" in inspect.signature(RunConfig).parameters
-    and hasattr(_run, "_normalize_run_config_for_runner")
+TAKES_FORMATTER = "tool_error_formatter" in inspect.signature(RunConfig).parameters and hasattr(
+    _run, "_normalize_run_config_for_runner"
 )
 """Whether a formatter is shown what a tool raised; without it a tool that is only decorated, or watched by
 hooks, tells the model the fixed sentence."""

@@ -113,9 +113,7 @@ class Passage:
         stop = await self.settle(ticket, frame, self.guard.returned(ticket, result))
         return result if stop is None else stop.text
 
-    async def within(
-        self, ticket: Ticket, frame: Frame, body: Callable[[], Awaitable[Any]]
-    ) -> Any:
+    async def within(self, ticket: Ticket, frame: Frame, body: Callable[[], Awaitable[Any]]) -> Any:
         """The result of *body*, in which guarded functions of the same name know they are guarded."""
         guard = self.guard
         with inside(frame):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable
 from typing import Any, cast
 
 from agents import (
@@ -136,5 +135,5 @@ async def behaving(
         return ToolsToFinalOutputResult(False, None)
     said = own(ctx, results)
     if inspect.isawaitable(said):
-        said = await cast("Awaitable[ToolsToFinalOutputResult]", said)
+        said = await said
     return said

@@ -217,5 +217,3 @@ def asked_for(agent: Agent[Any], response: ModelResponse) -> Iterator[Asked]:
                 yield item
         elif isinstance(item, ResponseCustomToolCall):
             yield item
-
-

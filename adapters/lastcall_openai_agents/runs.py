@@ -56,9 +56,9 @@ class Frame:
         self.number = next(run.frames)
         self.agent: Agent[Any] | None = None
         self.path: tuple[str, ...] = ()
-        self.thread = outer.thread if outer else None
-        self.user = named(context, "user_id") or (outer.user if outer else None)
-        self.tenant = named(context, "tenant_id") or (outer.tenant if outer else None)
+        self.thread: str | None = outer.thread if outer else None
+        self.user: str | None = named(context, "user_id") or (outer.user if outer else None)
+        self.tenant: str | None = named(context, "tenant_id") or (outer.tenant if outer else None)
         self.replies = 0
         self.size: int | None = None
         self.asked: list[Guard] = []

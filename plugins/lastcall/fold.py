@@ -136,7 +136,9 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
         writes.append((0, granted))
 
     def otherwise(index: int) -> Sequence[tuple[int, Any]]:
-        refused = owners[index].stop(call, claims[index], 0, now)
+        # What was counted is not known yet; one more than the limit is what it comes to.
+        over = (claims[index].limit or 0) + 1
+        refused = owners[index].stop(call, claims[index], over, now)
         return refusal(call, turn, refused, lineup, records, now).writes
 
     decided = Decided(call, (), tuple(shadow), claims, owners)

@@ -72,7 +72,9 @@ class Played:
 
 
 def unanswered(items: list[Any]) -> list[str]:
-    asked = [get(i, "call_id") for i in items if get(i, "type") in ("function_call", "custom_tool_call")]
+    asked = [
+        get(i, "call_id") for i in items if get(i, "type") in ("function_call", "custom_tool_call")
+    ]
     told = {get(i, "call_id") for i in items if str(get(i, "type")).endswith("_output")}
     return [each for each in asked if each not in told]
 
@@ -93,7 +95,7 @@ async def aplay(agent: Agent[Any], mode: str = "run", text: Any = "hi", **option
             played.result = Runner.run_streamed(agent, text, **options)
             async for _ in played.result.stream_events():
                 pass
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         played.error = error
     played.session = await session.get_items()
     return played

@@ -10,8 +10,8 @@ import pytest
 from agents import (
     Agent,
     OutputGuardrailTripwireTriggered,
-    Runner,
     RunHooks,
+    Runner,
     ToolsToFinalOutputResult,
     function_tool,
     handoff,
@@ -67,7 +67,9 @@ def test_the_target_of_a_hand_over_is_guarded(made, mode):
 def test_agents_that_lead_to_each_other_are_copied_once(mode):
     a, b = Agent("a", tools=[look]), Agent("b", tools=[look])
     a.handoffs, b.handoffs = [b], [handoff(a)]
-    a.model = script(call("transfer_to_b", {}, "a"), *[call("look", {"q": "x"}, f"c{i}") for i in range(9)])
+    a.model = script(
+        call("transfer_to_b", {}, "a"), *[call("look", {"q": "x"}, f"c{i}") for i in range(9)]
+    )
     b.model = script(call("transfer_to_a", {}, "b"))
     guarded = guard_agent(a, Guard())
     assert guarded.handoffs[0].handoffs[0] is not b.handoffs[0]
@@ -83,7 +85,13 @@ def test_a_turn_that_also_hands_over_ends_with_an_exception_that_carries_the_sto
         "a",
         tools=[look],
         handoffs=[b],
-        model=script([call("look", {"q": "1"}), call("look", {"q": "2"}, "c2"), call("transfer_to_b", {}, "c3")]),
+        model=script(
+            [
+                call("look", {"q": "1"}),
+                call("look", {"q": "2"}, "c2"),
+                call("transfer_to_b", {}, "c3"),
+            ]
+        ),
     )
     played = play(guard_agent(a, guard), mode)
     assert isinstance(played.error, RunStopped)
@@ -118,7 +126,11 @@ class TestAgentsAsTools:
 
     def test_it_is_found_two_levels_down(self, mode):
         inmost = Agent("inmost", tools=[look], model=same())
-        inner = Agent("inner", tools=[inmost.as_tool("deep", "d")], model=script(call("deep", {"input": "x"}), "in"))
+        inner = Agent(
+            "inner",
+            tools=[inmost.as_tool("deep", "d")],
+            model=script(call("deep", {"input": "x"}), "in"),
+        )
         played = play(guard_agent(self.outer(inner), Guard()), mode)
         assert played.stop.agent == "inmost"
         assert played.stop.path == ("outer", "inner", "inmost")
@@ -135,7 +147,9 @@ class TestAgentsAsTools:
 
     def test_budgets_are_those_of_the_whole_run(self):
         inner = Agent("inner", tools=[look])
-        inner.model = script(*[call("look", {"q": f"{i}"}, f"i{i}") if i % 2 == 0 else "in" for i in range(20)])
+        inner.model = script(
+            *[call("look", {"q": f"{i}"}, f"i{i}") if i % 2 == 0 else "in" for i in range(20)]
+        )
         played = play(guard_agent(self.outer(inner), Guard(Policy(max_calls=5))))
         assert len(RAN) == 2
         assert played.stop.reason == "ceiling"
@@ -154,7 +168,12 @@ class TestAgentsAsTools:
 
         guard = Guard(Policy(max_calls=3))
         inner = Agent("inner", tools=[pay])
-        inner.model = script(call("pay", {"x": 1}, "i1"), call("pay", {"x": 2}, "i2"), call("pay", {"x": 3}, "i3"), "in")
+        inner.model = script(
+            call("pay", {"x": 1}, "i1"),
+            call("pay", {"x": 2}, "i2"),
+            call("pay", {"x": 3}, "i3"),
+            "in",
+        )
         agent = guard_agent(self.outer(inner), guard)
 
         async def approving():
@@ -196,7 +215,9 @@ class TestOwnEndings:
         async def athird(ctx, results):
             return third(ctx, results)
 
-        agent = Agent("A", tools=[look], tool_use_behavior=athird if awaited else third, model=same())
+        agent = Agent(
+            "A", tools=[look], tool_use_behavior=athird if awaited else third, model=same()
+        )
         assert play(guard_agent(agent, Guard()), mode).result.final_output == "third"
 
 
@@ -236,7 +257,9 @@ def test_what_was_gathered_comes_with_the_stop_in_order(mode):
         return f"result {n}"
 
     model = script(*[call("get", {"n": n}, f"c{n}") for n in range(1, 9)], "done")
-    played = play(guard_agent(Agent("A", tools=[get], model=model), Guard(Policy(max_calls=3))), mode)
+    played = play(
+        guard_agent(Agent("A", tools=[get], model=model), Guard(Policy(max_calls=3))), mode
+    )
     assert [(each.call_id, each.tool, each.result) for each in played.stop.gathered] == [
         ("c1", "get", "result 1"),
         ("c2", "get", "result 2"),

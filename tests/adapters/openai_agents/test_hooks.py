@@ -41,7 +41,9 @@ def test_a_final_answer_that_was_raised_is_read_as_a_stop(mode):
     def body(n):
         raise Missing("no invoice")
 
-    played = play(agent(body, script(call("work", {"n": 1}), "done")), mode, hooks=GuardHooks(Guard()))
+    played = play(
+        agent(body, script(call("work", {"n": 1}), "done")), mode, hooks=GuardHooks(Guard())
+    )
     assert "HTTP 404" in played.outputs["c1"]
     assert "Please try again" not in played.outputs["c1"]
 
@@ -52,7 +54,10 @@ def test_the_formatter_of_ones_own_still_speaks(mode):
 
     config = RunConfig(tool_error_formatter=lambda args: f"own words: {args.error}")
     played = play(
-        agent(body, script(call("work", {"n": 1}), "done")), mode, hooks=GuardHooks(Guard()), run_config=config
+        agent(body, script(call("work", {"n": 1}), "done")),
+        mode,
+        hooks=GuardHooks(Guard()),
+        run_config=config,
     )
     assert played.outputs["c1"] == "own words: plain"
     assert config.tool_error_formatter is not None
@@ -92,7 +97,9 @@ def test_tools_that_are_guarded_already_are_left_to_it():
 
 def test_custom_tools_are_refused_too():
     ran = []
-    tool = CustomTool(name="cust", description="d", on_invoke_tool=lambda c, t: ran.append(t) or "same")
+    tool = CustomTool(
+        name="cust", description="d", on_invoke_tool=lambda c, t: ran.append(t) or "same"
+    )
     calls = [
         ResponseCustomToolCall(type="custom_tool_call", name="cust", call_id=f"c{i}", input="x")
         for i in range(9)
@@ -113,9 +120,7 @@ def test_hand_overs_are_no_calls():
 def test_unknown_tools_are_malformed_calls():
     config = RunConfig(tool_not_found_behavior="return_error_to_model")
     model = script(*[call("nowhere", {"n": n}, f"c{n}") for n in range(9)], "done")
-    played = play(
-        agent(str, model), hooks=GuardHooks(Guard()), run_config=config
-    )
+    played = play(agent(str, model), hooks=GuardHooks(Guard()), run_config=config)
     assert played.requests == 3
     assert played.stop.reason == "malformed"
 
@@ -125,7 +130,9 @@ def test_an_approval_between_is_no_second_call():
 
     ran = []
     guard = Guard(Policy(max_calls=1))
-    made = agent(lambda n: ran.append(n) or "ok", script(call("work", {"n": 1}), "done"), needs_approval=True)
+    made = agent(
+        lambda n: ran.append(n) or "ok", script(call("work", {"n": 1}), "done"), needs_approval=True
+    )
     made.model_settings = ModelSettings()
 
     async def scene():

@@ -154,12 +154,17 @@ def test_a_guarded_tool_looks_like_the_tool(tool):
         assert getattr(guarded, name) == getattr(tool, name)
     assert type(guarded) is type(tool)
     assert guarded.needs_approval is tool.needs_approval
-    assert type(guarded.on_invoke_tool) is type(tool.on_invoke_tool) or tool.name in ("narrow", "own")
+    assert type(guarded.on_invoke_tool) is type(tool.on_invoke_tool) or tool.name in (
+        "narrow",
+        "own",
+    )
     assert getattr(guarded, "__wrapped__", None) is getattr(tool, "__wrapped__", None)
     assert tool.tool_input_guardrails is None
-    assert inspect.iscoroutinefunction(guarded.on_invoke_tool) == inspect.iscoroutinefunction(
-        tool.on_invoke_tool
-    ) or tool.name == "own"
+    assert (
+        inspect.iscoroutinefunction(guarded.on_invoke_tool)
+        == inspect.iscoroutinefunction(tool.on_invoke_tool)
+        or tool.name == "own"
+    )
 
 
 def test_a_plain_function_becomes_a_tool():
@@ -259,7 +264,11 @@ def test_a_refused_call_fires_no_hook_and_its_siblings_run_on():
             "A",
             tools=[plain, sync],
             model=script(
-                [call("plain", {"x": 1}), call("plain", {"x": 2}, "c2"), call("sync", {"x": 3}, "c3")],
+                [
+                    call("plain", {"x": 1}),
+                    call("plain", {"x": 2}, "c2"),
+                    call("sync", {"x": 3}, "c3"),
+                ],
                 "done",
             ),
         ),
@@ -280,7 +289,9 @@ def test_after_a_final_answer_the_model_reads_the_stop_not_the_fixed_sentence():
     async def get(x: int) -> str:
         raise NotFound("no invoice 7")
 
-    agent = guard_agent(Agent("A", tools=[get], model=script(call("get", {"x": 7}), "done")), Guard())
+    agent = guard_agent(
+        Agent("A", tools=[get], model=script(call("get", {"x": 7}), "done")), Guard()
+    )
     played = play(agent)
     assert "HTTP 404" in played.outputs["c1"]
     assert "no invoice 7" in played.outputs["c1"]
@@ -296,7 +307,9 @@ def test_a_tool_meant_to_raise_still_raises_after_a_final_answer():
     async def get(x: int) -> str:
         raise NotFound("no invoice 7")
 
-    agent = guard_agent(Agent("A", tools=[get], model=script(call("get", {"x": 7}), "done")), Guard())
+    agent = guard_agent(
+        Agent("A", tools=[get], model=script(call("get", {"x": 7}), "done")), Guard()
+    )
     played = play(agent)
     assert isinstance(played.error.__cause__, NotFound)
 
@@ -339,7 +352,9 @@ def test_an_approved_call_counts_once_and_its_turn_goes_on(as_json, mode):
         ran.append(x)
         return "paid"
 
-    model = script(call("pay", {"x": 1}), call("pay", {"x": 2}, "c2"), call("pay", {"x": 3}, "c3"), "no")
+    model = script(
+        call("pay", {"x": 1}), call("pay", {"x": 2}, "c2"), call("pay", {"x": 3}, "c3"), "no"
+    )
     agent = guard_agent(Agent("A", tools=[pay], model=model), guard)
     config = RunConfig(tool_execution=ToolExecutionConfig(pre_approval_tool_input_guardrails=True))
 
@@ -396,7 +411,9 @@ def test_a_cancelled_call_is_settled_and_frees_what_it_held():
 def test_a_time_out_is_a_failure():
     heard = []
     guard = Guard(listeners=[heard.append])
-    agent = guard_agent(Agent("A", tools=[slow], model=script(call("slow", {"x": 1}), "done")), guard)
+    agent = guard_agent(
+        Agent("A", tools=[slow], model=script(call("slow", {"x": 1}), "done")), guard
+    )
     assert play(agent).outputs["c1"] == "Tool 'slow' timed out after 0.01 seconds."
     assert [event.outcome for event in heard if event.kind == "attempt"] == ["error"]
 

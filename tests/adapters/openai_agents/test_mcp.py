@@ -100,9 +100,13 @@ def test_a_final_answer_reads_as_a_stop():
 
 
 def test_other_answers_stay_as_they_are(mode):
-    plain = play(agent_of(Server(lambda n: text("fine")), script(call("order", {"x": 7}), "done")), mode)
+    plain = play(
+        agent_of(Server(lambda n: text("fine")), script(call("order", {"x": 7}), "done")), mode
+    )
     server = Server(lambda n: text("fine"))
-    played = play(guard_agent(agent_of(server, script(call("order", {"x": 7}), "done")), Guard()), mode)
+    played = play(
+        guard_agent(agent_of(server, script(call("order", {"x": 7}), "done")), Guard()), mode
+    )
     assert played.outputs == plain.outputs
     assert [event.type for event in played.result.new_items] == [
         event.type for event in plain.result.new_items

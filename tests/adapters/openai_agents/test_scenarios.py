@@ -83,9 +83,7 @@ def check(played, ran):
 @runaways
 def test_a_guarded_agent_stops_as_a_normal_result(body, args, mode):
     ran = []
-    agent = guard_agent(
-        Agent("A", tools=[tool(ran, body)], model=stubborn("look", args)), Guard()
-    )
+    agent = guard_agent(Agent("A", tools=[tool(ran, body)], model=stubborn("look", args)), Guard())
     played = play(agent, mode)
     check(played, ran)
     assert played.error is None

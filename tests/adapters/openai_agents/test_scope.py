@@ -60,7 +60,11 @@ def test_nested_runs_belong_to_the_root(mode):
         "outer",
         tools=[note, inner.as_tool("ask", "ask"), start],
         model=script(
-            [call("note", {"n": 1}, "o1"), call("ask", {"input": "q"}, "o2"), call("start", {"q": "q"}, "o3")],
+            [
+                call("note", {"n": 1}, "o1"),
+                call("ask", {"input": "q"}, "o2"),
+                call("start", {"q": "q"}, "o3"),
+            ],
             "done",
         ),
     )
@@ -88,7 +92,9 @@ def test_a_run_that_outlives_the_one_that_started_it_is_its_own(mode):
             tasks.append(asyncio.create_task(background()))
             return "started"
 
-        await aplay(Agent("A", tools=[start], model=script(call("start", {"q": "x"}), "done")), mode)
+        await aplay(
+            Agent("A", tools=[start], model=script(call("start", {"q": "x"}), "done")), mode
+        )
         over.set()
         await asyncio.gather(*tasks)
 
@@ -134,7 +140,11 @@ def test_under_another_runner_runs_still_share_nothing(foreign, mode):
 
     async def eight():
         def agent():
-            return Agent("A", tools=[note], model=script([call("note"), call("note", {"n": 1}, "c2")], "done"))
+            return Agent(
+                "A",
+                tools=[note],
+                model=script([call("note"), call("note", {"n": 1}, "c2")], "done"),
+            )
 
         return await asyncio.gather(*(aplay(agent(), mode) for _ in range(8)))
 
@@ -193,7 +203,15 @@ def test_own_hooks_go_on_as_before(mode):
         assert play(agent(), mode, hooks=hooks).result.final_output == "done"
         runs.append(list(heard))
     assert runs[0] == runs[1]
-    assert {"agent start", "agent end", "llm start", "llm end", "tool start", "tool end", "handoff"} < set(runs[0])
+    assert {
+        "agent start",
+        "agent end",
+        "llm start",
+        "llm end",
+        "tool start",
+        "tool end",
+        "handoff",
+    } < set(runs[0])
 
 
 def test_wrong_hooks_are_the_sdks_business():
@@ -241,7 +259,9 @@ def test_two_paused_runs_with_equal_calls_do_not_mix():
 
     async def scene():
         def agent():
-            return guard_agent(Agent("A", tools=[pay], model=script(call("pay", {"x": 1}), "done")), guard)
+            return guard_agent(
+                Agent("A", tools=[pay], model=script(call("pay", {"x": 1}), "done")), guard
+            )
 
         agents = [agent(), agent()]
         results = [await Runner.run(each, "hi") for each in agents]

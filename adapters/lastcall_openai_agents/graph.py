@@ -11,8 +11,8 @@ from agents import Agent, FunctionTool, Handoff, RunContextWrapper, Tool
 from lastcall import Guard
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.endings import Ending
-from lastcall_openai_agents.mcp import guarded_server
 from lastcall_openai_agents.runner import install
+from lastcall_openai_agents.servers import guarded_server
 from lastcall_openai_agents.tools import guarded
 
 A = TypeVar("A", bound=Agent[Any])

@@ -109,5 +109,3 @@ def told_by(stop: Stop) -> Any:
 
     content = [{"type": "text", "text": stop.text}]
     return CallToolResult.model_validate({"content": content, "isError": True})
-
-
