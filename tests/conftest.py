@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from lastcall import Guard
 from lastcall.testing import FakeClock
+
+# One machine is slow and the next one slower; what takes long is no failure. `.ci/matrix` searches longer.
+settings.register_profile("default", deadline=None)
+settings.register_profile("long", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 ROOT = Path(__file__).parents[1]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 try:
     import langchain_core  # noqa: F401 - asked for, so that its absence is explained
-except ImportError as missing:
+except ModuleNotFoundError as missing:
     raise ImportError(
         'lastcall_langchain needs LangChain: pip install "lastcall[langchain]"'
     ) from missing
@@ -34,7 +34,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         from lastcall_langchain.middleware import GuardMiddleware  # noqa: PLC0415
-    except ImportError as missing:
+    except ModuleNotFoundError as missing:
         raise ImportError(
             'GuardMiddleware needs langchain: pip install "lastcall[langchain]"'
         ) from missing

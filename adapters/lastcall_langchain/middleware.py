@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from langchain.agents.middleware import AgentMiddleware, AgentState, ToolCallRequest, hook_config
+from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Command
@@ -14,15 +14,19 @@ from typing_extensions import override
 from lastcall import Call, Guard, Outcome, Verdict, Where
 from lastcall_langchain.passing import Passage, apassed, declared_in, passed, stop_in
 from lastcall_langchain.places import place
-from lastcall_langchain.stops import farewell
+from lastcall_langchain.stops import TOOL_NODES, farewell
 from lastcall_langchain.tools import heard_tool
 from lastcall_langchain.tracker import request as model_request
 
-Handler = Callable[[ToolCallRequest], ToolMessage | Command[Any]]
-AsyncHandler = Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+if TYPE_CHECKING:
+    # The first langchain 1.x has it elsewhere.
+    from langchain.agents.middleware import ToolCallRequest
+
+    Handler = Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    AsyncHandler = Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
 
 
-class GuardMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+class GuardMiddleware(AgentMiddleware):
     """Refuses calls in `wrap_tool_call` and ends the run in `before_model`.
 
     It keeps nothing of its own: one object may serve any number of agents at once. *name* tells it
@@ -111,7 +115,7 @@ def leaving(verdict: Verdict) -> dict[str, Any] | None:
 
 def last(handler: Callable[..., Any]) -> bool:
     """Whether ToolNode itself comes next; another middleware may know a tool that it does not."""
-    return getattr(handler, "__module__", "") == "langgraph.prebuilt.tool_node"
+    return getattr(handler, "__module__", "") in TOOL_NODES
 
 
 def position(state: Any, call_id: str | None) -> tuple[int, int | None]:

@@ -41,15 +41,23 @@ def returned(guard: Guard, ticket: Ticket, value: Any, heard: list[Any]) -> Outc
 
 
 def raised(guard: Guard, ticket: Ticket, error: BaseException) -> Outcome:
-    """The outcome of a call that raised *error*; LangGraph's control flow is no failure."""
-    if pauses(error):
-        return Outcome("paused")
-    if bubbles(error):
-        return Outcome("ok", visible(error.args[0] if error.args else None))
+    """The outcome of a call that raised *error*."""
+    outcome = flow(error)
+    if outcome is not None:
+        return outcome
     if isinstance(error, Stopped):
         # Somebody inside was stopped. The status it names is not this call's.
         return Outcome("error", str(error), error=str(error))
     return guard.raised(ticket, error)
+
+
+def flow(error: BaseException) -> Outcome | None:
+    """The outcome where *error* is LangGraph's control flow: a pause, or a command to a parent."""
+    if pauses(error):
+        return Outcome("paused")
+    if bubbles(error):
+        return Outcome("ok", visible(error.args[0] if error.args else None))
+    return None
 
 
 def visible(value: Any) -> Any:

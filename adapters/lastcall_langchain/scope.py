@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lastcall import Call, Guard, Stop, Stopped, Where
+from lastcall import Call, Guard, Outcome, Stop, Stopped, Where
 
 # The tracker has to be in the callbacks before the first run begins.
-from lastcall_langchain import tracker  # noqa: F401
+from lastcall_langchain import outcomes, tracker  # noqa: F401
 from lastcall_langchain.places import around, place, reply_of, run_of
 from lastcall_langchain.stops import refusal
 
@@ -37,6 +37,10 @@ class LangChainScope:
             id=call.id or (run.call_id if run.tool == call.tool else None),
             reply=call.reply or reply_of(asker, around().get("metadata")),
         )
+
+    def raised(self, error: BaseException) -> Outcome | None:
+        """The outcome of LangGraph's control flow, which is no failure; None for anything else."""
+        return outcomes.flow(error)
 
     def stopped(self, stop: Stop) -> Stopped:
         """The exception for *stop* that ToolNode's default error handling answers the call with."""

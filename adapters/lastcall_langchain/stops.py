@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import new_class
 from typing import Any, TypeVar
@@ -15,6 +15,9 @@ from lastcall import Stop, Stopped
 
 KEY = "lastcall"
 """Where a message made by the guard keeps the stop: `message.response_metadata["lastcall"]`."""
+
+TOOL_NODES = ("langgraph.prebuilt.tool_node", "langchain.tools.tool_node")
+"""Modules with a ToolNode; the second is that of the first langchain 1.0."""
 
 DEPTH = 6
 """Stream chunks hold messages at most this deep."""
@@ -56,20 +59,20 @@ def answerable(kind: type[S]) -> type[S]:
     A nested agent that is ended thereby answers the call that asked for it, too.
     """
     # A ToolNode exists only where its module is loaded; without it there is nothing to answer.
-    node = sys.modules.get("langgraph.prebuilt.tool_node")
-    base = getattr(node, "ToolInvocationError", None)
-    if base is None:
-        return kind
+    nodes = (sys.modules.get(name) for name in TOOL_NODES)
+    found = (getattr(node, "ToolInvocationError", None) for node in nodes)
     key: Any = kind
-    both: type[S] = joined(key, base)
+    both: type[S] = joined(key, *dict.fromkeys(base for base in found if base is not None))
     return both
 
 
 @cache
-def joined(kind: Hashable, base: type[Any]) -> Any:
-    """A class that is both; it pickles as *kind*."""
+def joined(kind: Any, *bases: type[Any]) -> Any:
+    """A class that is all of them; it pickles as *kind*."""
+    if not bases:
+        return kind
 
-    class Answered(base):  # type: ignore[misc]
+    class Answered(*bases):  # type: ignore[misc]
         def __init__(self, message: str) -> None:
             Exception.__init__(self, message)
             self.message = message
@@ -77,10 +80,8 @@ def joined(kind: Hashable, base: type[Any]) -> Any:
             self.tool_kwargs: dict[str, Any] = {}
             self.source = self.filtered_errors = None
 
-    name = getattr(kind, "__name__", "")
-    return new_class(
-        name, (kind, Answered), exec_body=lambda space: space.update(__module__=__name__)
-    )
+    same = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return new_class(kind.__name__, (kind, Answered), exec_body=lambda space: space.update(same))
 
 
 def refusal(stop: Stop) -> Refused:

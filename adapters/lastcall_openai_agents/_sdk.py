@@ -1,10 +1,12 @@
 """Every name of the SDK that is not its public face, and why it is needed. A missing one is said so."""
 
+# ruff: noqa: SLF001 - private names are what this module is for
+
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from agents import Agent, FunctionTool, Handoff, RunResult, RunResultStreaming
 from agents import run as _run
@@ -51,7 +53,7 @@ def invoke_of(tool: FunctionTool, original: FunctionTool) -> Invoke:
     """What *tool*, a copy of *original*, does before its failures are put into words."""
     invoker = tool.on_invoke_tool
     if _Invoker is not None and isinstance(invoker, _Invoker):
-        impl: Invoke = invoker._invoke_tool_impl
+        impl: Invoke = cast("Any", invoker)._invoke_tool_impl
         return impl
 
     async def narrowed(ctx: ToolContext[Any], text: str) -> Any:
@@ -145,9 +147,9 @@ def is_failure_text(tool: object, result: object) -> bool:
         return True
     seconds = getattr(tool, "timeout_seconds", None)
     say = getattr(_tool, "default_tool_timeout_error_message", None)
-    if seconds is None or say is None or not isinstance(tool, FunctionTool):
+    if seconds is None or say is None:
         return False
-    return bool(result == say(tool_name=tool.name, timeout_seconds=seconds))
+    return bool(result == say(tool_name=getattr(tool, "name", ""), timeout_seconds=seconds))
 
 
 TAKES_FORMATTER = "tool_error_formatter" in inspect.signature(RunConfig).parameters and hasattr(

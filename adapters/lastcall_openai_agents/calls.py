@@ -34,22 +34,28 @@ class Passage:
         """The name under which the tool's function is guarded by itself."""
 
     async def ask(
-        self, ctx: ToolContext[Any], frame: Frame, *, args: dict[str, Any] | None = None
+        self,
+        ctx: ToolContext[Any],
+        frame: Frame,
+        *,
+        args: dict[str, Any] | None = None,
+        exists: bool = True,
     ) -> Stop | None:
         """Decide about the call of *ctx*; its ticket is kept in *frame* until the body begins. A call
         whose ticket is there already (a check before an approval and one after) is not asked again."""
-        id_ = ctx.tool_call_id
-        if frame.kept(self.guard, id_) is not None:
+        if frame.keeps(self.guard, ctx):
             return None
-        call = self.call(ctx, frame, args)
+        call = self.call(ctx, frame, args, exists=exists)
         frame.run.use(self.guard)
         with inside(frame):
             verdict = await self.guard.adecide(call, self.declared)
         if verdict.ticket is not None:
-            frame.keep(self.guard, id_, verdict.ticket)
+            frame.keep(self.guard, ctx, verdict.ticket)
         return told(verdict)
 
-    def call(self, ctx: ToolContext[Any], frame: Frame, args: dict[str, Any] | None = None) -> Call:
+    def call(
+        self, ctx: ToolContext[Any], frame: Frame, args: dict[str, Any] | None, *, exists: bool
+    ) -> Call:
         """The call of *ctx* as the guard sees it."""
         found = arguments(ctx.tool_arguments) if args is None else args
         agent = ctx.agent or frame.agent
@@ -58,7 +64,7 @@ class Passage:
             ctx.tool_arguments if found is None else found,
             Where(agent=agent.name if agent else None),
             ctx.tool_call_id,
-            "malformed" if found is None else "tool",
+            "tool" if exists and found is not None else "malformed",
             frame.reply(ctx),
             frame.place(ctx.tool_call_id),
             frame.size,
@@ -79,12 +85,12 @@ class Passage:
         is. *patience* is the time-out under which it runs; *raises* tells whether its failures are
         meant for the caller of the run."""
         frame = at(ctx)
-        ticket = frame.take(self.guard, ctx.tool_call_id)
+        ticket = frame.take(self.guard, ctx)
         if ticket is None:
             stop = await self.ask(ctx, frame, args=args)
             if stop is not None:
                 return stop.text
-            ticket = frame.take(self.guard, ctx.tool_call_id)
+            ticket = frame.take(self.guard, ctx)
             if ticket is None:
                 return await body()
         began = asyncio.get_running_loop().time()
@@ -108,7 +114,7 @@ class Passage:
             return stop.text
         if paused():
             # The call goes on with the run that waits inside it, and is settled then.
-            frame.keep(self.guard, ctx.tool_call_id, ticket)
+            frame.keep(self.guard, ctx, ticket)
             return result
         stop = await self.settle(ticket, frame, self.guard.returned(ticket, result))
         return result if stop is None else stop.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from agents import (
     Agent,
@@ -33,7 +33,8 @@ class StopText(str):
     __slots__ = ("stop",)
     stop: Stop
 
-    def __new__(cls, stop: Stop) -> StopText:
+    def __new__(cls, stop: Stop) -> Self:
+        """The text of *stop*, which comes along."""
         made = super().__new__(cls, stop.text)
         made.stop = stop
         return made
@@ -83,7 +84,7 @@ async def ending(guard: Guard, frame: Frame) -> Stop | None:
 async def end(frame: Frame) -> None:
     """Before a model is asked: raise RunStopped when a guard that was asked in this run says it is over."""
     for guard in tuple(frame.run.guards):
-        if any(guard is asked for asked in frame.asked):
+        if guard in frame.asked:
             continue
         stop = await ending(guard, frame)
         if stop is not None:
@@ -108,7 +109,7 @@ class Ending:
         """Ask the guard whether the model may be asked again."""
         frame = at(ctx)
         stop = await ending(self.guard, frame)
-        frame.asked.append(self.guard)
+        frame.asked.add(self.guard)
         if stop is None:
             return await behaving(self.own, ctx, results)
         plain = not (structured(frame.agent) if frame.agent else self._structured)

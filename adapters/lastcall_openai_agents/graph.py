@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import weakref
+from functools import partial
 from typing import Any, TypeVar
 
 from agents import Agent, FunctionTool, Handoff, RunContextWrapper, Tool
@@ -43,9 +44,8 @@ class Copies:
             return known[1]  # type: ignore[no-any-return]
         made = copy.copy(agent)
         # Before the rest: the graph may lead back here.
-        gone = weakref.ref(agent, lambda _, at=id(agent): self._made.pop(at, None))  # type: ignore[misc]
-        self._made[id(agent)] = (gone, made)
-        vars(made)[MARK] = (*marks(agent), self._guard)
+        self._made[id(agent)] = (weakref.ref(agent, partial(self._forget, id(agent))), made)
+        setattr(made, MARK, (*marks(agent), self._guard))
         made.tools = [self.tool(tool) for tool in agent.tools]
         made.mcp_servers = [guarded_server(server, self._guard) for server in agent.mcp_servers]
         made.handoffs = [self.lead(lead) for lead in agent.handoffs]
@@ -53,6 +53,9 @@ class Copies:
         if not (isinstance(own, Ending) and own.covers(self._guard)):
             made.tool_use_behavior = Ending(self._guard, own, made)
         return made
+
+    def _forget(self, agent: int, _: object) -> None:
+        self._made.pop(agent, None)
 
     def tool(self, tool: Tool) -> Tool:
         """The copy of *tool*, and of the agent behind it."""
@@ -68,7 +71,7 @@ class Copies:
         if not isinstance(lead, Handoff) or self._guard in marks(lead):
             return lead
         made = copy.copy(lead)
-        vars(made)[MARK] = (*marks(lead), self._guard)
+        setattr(made, MARK, (*marks(lead), self._guard))
 
         async def invoke(ctx: RunContextWrapper[Any], text: str) -> Any:
             found = await lead.on_invoke_handoff(ctx, text)

@@ -19,11 +19,12 @@ from agents.items import TResponseInputItem
 from agents.tool_context import ToolContext
 from openai.types.responses import ResponseCustomToolCall, ResponseFunctionToolCall
 
-from lastcall import Call, Guard, Where
+from lastcall import Guard
 from lastcall_openai_agents import _sdk
-from lastcall_openai_agents.calls import PLAIN, arguments, told
+from lastcall_openai_agents.calls import Passage, told
 from lastcall_openai_agents.endings import end
-from lastcall_openai_agents.runs import Frame, at, inside
+from lastcall_openai_agents.runs import Frame, at
+from lastcall_openai_agents.servers import guards_at
 from lastcall_openai_agents.tools import guards_of
 
 Asked = ResponseFunctionToolCall | ResponseCustomToolCall
@@ -157,16 +158,16 @@ class GuardHooks(Passing):
         """Observe the outcome, as far as the model-visible result tells it."""
         if isinstance(context, ToolContext):
             frame = at(context)
-            ticket = frame.take(self.guard, context.tool_call_id)
+            ticket = frame.take(self.guard, context)
             if ticket is not None:
                 failed = _sdk.is_failure_text(tool, result) or None
                 outcome = self.guard.returned(ticket, result, failed=failed)
                 await self.guard.aobserve(ticket, outcome)
         await super().on_tool_end(context, agent, tool, result)
 
-    async def failed(self, frame: Frame, call_id: str, error: Exception) -> str | None:
+    async def failed(self, ctx: ToolContext[Any], error: Exception) -> str | None:
         """Observe what a tool raised, before the SDK hides it; the text of the stop that it is."""
-        ticket = frame.take(self.guard, call_id)
+        ticket = at(ctx).take(self.guard, ctx)
         if ticket is None:
             return None
         stop = told(await self.guard.aobserve(ticket, self.guard.raised(ticket, error)))
@@ -178,29 +179,24 @@ class GuardHooks(Passing):
         tool = next((tool for tool in agent.tools if tool.name == asked.name), None)
         if tool is not None and any(guard is self.guard for guard in guards_of(tool)):
             return
-        known = tool is not None or bool(agent.mcp_servers)
-        if isinstance(asked, ResponseCustomToolCall):
-            args: dict[str, Any] | None = {"input": asked.input}
-            raw = asked.input
-        else:
-            args, raw = arguments(asked.arguments), asked.arguments
-        call = Call(
-            asked.name,
-            raw if args is None else args,
-            Where(agent=agent.name),
+        if tool is None and any(self.guard in guards_at(server) for server in agent.mcp_servers):
+            return
+        text, args = written(asked)
+        ctx = ToolContext.from_agent_context(
+            context,
             asked.call_id,
-            "malformed" if args is None or not known else "tool",
-            frame.reply(context),
-            frame.place(asked.call_id),
-            frame.size,
-            getattr(asked, "namespace", None),
+            agent=agent,
+            tool_name=asked.name,
+            tool_arguments=text,
+            tool_namespace=getattr(asked, "namespace", None),
         )
-        with inside(frame):
-            verdict = await self.guard.adecide(call, PLAIN)
-        stop = told(verdict)
-        if verdict.ticket is not None:
-            frame.keep(self.guard, asked.call_id, verdict.ticket)
-        elif stop is not None:
+        stop = await Passage(self.guard).ask(
+            ctx,
+            frame,
+            args=args,
+            exists=tool is not None or bool(agent.mcp_servers),
+        )
+        if stop is not None:
             item = ToolApprovalItem(agent=agent, raw_item=asked, tool_name=asked.name)
             context.reject_tool(item, rejection_message=stop.text)
 
@@ -217,3 +213,10 @@ def asked_for(agent: Agent[Any], response: ModelResponse) -> Iterator[Asked]:
                 yield item
         elif isinstance(item, ResponseCustomToolCall):
             yield item
+
+
+def written(asked: Asked) -> tuple[str, dict[str, Any] | None]:
+    """What the model wrote, and the arguments that it is where it is no JSON."""
+    if isinstance(asked, ResponseFunctionToolCall):
+        return asked.arguments, None
+    return asked.input, {"input": asked.input}

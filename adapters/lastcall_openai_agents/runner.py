@@ -9,12 +9,13 @@ from typing import Any
 
 from agents import Agent, Handoff, RunConfig, RunResult, RunResultStreaming, RunState
 from agents.lifecycle import RunHooksBase
+from agents.tool_context import ToolContext
 
 from lastcall import Stopped
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.endings import stop_of
 from lastcall_openai_agents.hooks import GuardHooks, Passing, Watch
-from lastcall_openai_agents.runs import FRAME, PAUSED, SWAPS, Frame, Run, here, inside
+from lastcall_openai_agents.runs import PAUSED, SWAPS, Frame, Run, here, inside
 
 
 def install() -> None:
@@ -86,7 +87,7 @@ def framed(
     hooks = options.get("hooks")
     if hooks is None or isinstance(hooks, RunHooksBase):
         options["hooks"] = Watch(frame, hooks)
-    formatted(agent, frame, options)
+    formatted(agent, options)
     with inside(frame):
         yield frame, agent
 
@@ -127,16 +128,17 @@ def field(item: Any, name: str) -> Any:
     return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
 
-def formatted(agent: Agent[Any], frame: Frame, options: dict[str, Any]) -> None:
+def formatted(agent: Agent[Any], options: dict[str, Any]) -> None:
     """Put a formatter in *options* through which the model reads the stop that a failing tool ends in.
     Only where it is needed: tools that are merely decorated, or hooks."""
     guards = tuple(hooks_in(options.get("hooks")))
     if not _sdk.TAKES_FORMATTER or not (guards or decorated(agent)):
         return
-    config = options.get("run_config")
-    own = config.get("tool_error_formatter") if isinstance(config, dict) else None
+    config: RunConfig | dict[str, Any] | None = options.get("run_config")
     if isinstance(config, RunConfig):
-        own = config.tool_error_formatter
+        own: Any = config.tool_error_formatter
+    else:
+        own = (config or {}).get("tool_error_formatter")
 
     async def formatter(args: Any) -> str | None:
         said = await spoken(args, guards)
@@ -154,12 +156,11 @@ def formatted(agent: Agent[Any], frame: Frame, options: dict[str, Any]) -> None:
 
 async def spoken(args: Any, guards: tuple[GuardHooks, ...]) -> str | None:
     """What the model should read of a failure; None for what it would have read anyway."""
-    error = getattr(args, "error", None)
-    if error is None:
+    error, ctx = getattr(args, "error", None), args.run_context
+    if error is None or not isinstance(ctx, ToolContext):
         return None
-    frame = FRAME.get()
     for hooks in guards:
-        said = None if frame is None else await hooks.failed(frame, args.call_id, error)
+        said = await hooks.failed(ctx, error)
         if said is not None:
             return said
     stop = stop_of(error) if isinstance(error, Stopped) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import weakref
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -14,9 +14,13 @@ from typing import Any
 from uuid import uuid4
 
 from agents import Agent, RunContextWrapper
+from agents.tool_context import ToolContext
 
 from lastcall import Guard, MemoryStore, Outcome, Ticket, Where
 from lastcall_openai_agents import _sdk
+
+Key = tuple[Guard, str, str]
+"""A call that a guard has let pass: its id may be missing or repeated, so its arguments belong to it."""
 
 PAUSES = 256
 """Runs that wait for a person, of which the counts are kept in this process."""
@@ -61,10 +65,10 @@ class Frame:
         self.tenant: str | None = named(context, "tenant_id") or (outer.tenant if outer else None)
         self.replies = 0
         self.size: int | None = None
-        self.asked: list[Guard] = []
+        self.asked: set[Guard] = set()
         """Guards that were asked, since the last reply, whether the model may be."""
         self._places: dict[str, int] = {}
-        self._tickets: dict[tuple[int, str], tuple[Guard, Ticket]] = {}
+        self._tickets: dict[Key, Ticket] = {}
 
     def heard(self, calls: Iterable[str]) -> None:
         """The model asked for *calls*, by id."""
@@ -77,35 +81,35 @@ class Frame:
         """Whether *call* is in the reply at hand."""
         return call in self._places
 
-    def reply(self, ctx: RunContextWrapper[Any] | None) -> str:
-        """The name of the reply at hand. Where no reply was heard, the input tells it from others."""
-        if self.replies or ctx is None:
+    def reply(self, ctx: ToolContext[Any]) -> str | None:
+        """The name of the reply at hand. Where none was heard, the input tells it from others; a call
+        that somebody makes by hand belongs to none."""
+        if self.replies:
             return f"{self.number}.{self.replies}"
-        agent = getattr(getattr(ctx, "agent", None), "name", "")
-        return f"{self.number}.{agent}.{ctx.usage.requests}.{len(ctx.turn_input)}"
+        if ctx.agent is None:
+            return None
+        return f"{self.number}.{ctx.agent.name}.{ctx.usage.requests}.{len(ctx.turn_input)}"
 
     def place(self, call: str) -> int:
         """Where *call* stands in its reply."""
         return self._places.get(call, 0)
 
-    def keep(self, guard: Guard, call: str, ticket: Ticket) -> None:
-        """Keep *ticket* until the body of *call* begins."""
-        self._tickets[id(guard), call] = (guard, ticket)
+    def keep(self, guard: Guard, ctx: ToolContext[Any], ticket: Ticket) -> None:
+        """Keep *ticket* until the body of the call of *ctx* begins."""
+        self._tickets[key_of(guard, ctx)] = ticket
 
-    def kept(self, guard: Guard, call: str) -> Ticket | None:
-        """The ticket of *call*, which stays."""
-        found = self._tickets.get((id(guard), call))
-        return None if found is None else found[1]
+    def keeps(self, guard: Guard, ctx: ToolContext[Any]) -> bool:
+        """Whether the call of *ctx* has a ticket already."""
+        return key_of(guard, ctx) in self._tickets
 
-    def take(self, guard: Guard, call: str) -> Ticket | None:
-        """The ticket of *call*, whose body begins."""
-        found = self._tickets.pop((id(guard), call), None)
-        return None if found is None else found[1]
+    def take(self, guard: Guard, ctx: ToolContext[Any]) -> Ticket | None:
+        """The ticket of the call of *ctx*, whose body begins."""
+        return self._tickets.pop(key_of(guard, ctx), None)
 
     def settle(self) -> None:
         """Nothing more will come of the calls whose body has not begun."""
         while self._tickets:
-            _, (guard, ticket) = self._tickets.popitem()
+            (guard, *_), ticket = self._tickets.popitem()
             guard.observe(ticket, Outcome("cancelled"))
 
     def where(self) -> Where:
@@ -135,26 +139,22 @@ class Paused:
     from JSON, and the turn goes on in it."""
 
     def __init__(self) -> None:
-        self._frames: OrderedDict[tuple[Any, ...], list[Frame]] = OrderedDict()
+        self._waiting: deque[tuple[tuple[Any, ...], Frame]] = deque()
 
     def put(self, pending: tuple[Any, ...], frame: Frame) -> None:
         """*frame* waits for *pending*."""
-        self._frames.setdefault(pending, []).append(frame)
-        self._frames.move_to_end(pending)
-        while len(self._frames) > PAUSES:
-            _, forgotten = self._frames.popitem(last=False)
-            for each in forgotten:
-                each.close()
+        self._waiting.append((pending, frame))
+        while len(self._waiting) > PAUSES:
+            self._waiting.popleft()[1].close()
 
     def take(self, pending: tuple[Any, ...]) -> Frame | None:
         """The newest frame that waits for *pending*; each is given once, so that none is shared."""
-        waiting = self._frames.get(pending)
-        if not waiting:
-            return None
-        frame = waiting.pop()
-        if not waiting:
-            del self._frames[pending]
-        return frame if frame.run.open else None
+        for waiting in reversed(tuple(self._waiting)):
+            if waiting[0] == pending:
+                with suppress(ValueError):
+                    self._waiting.remove(waiting)
+                return waiting[1] if waiting[1].run.open else None
+        return None
 
 
 PAUSED = Paused()
@@ -241,6 +241,11 @@ def swept(run: str, guards: list[Guard]) -> None:
     for guard in guards:
         if isinstance(guard.store, MemoryStore) and guard.store.peek(("run", run), guard.clock()):
             guard.finish(run)
+
+
+def key_of(guard: Guard, ctx: ToolContext[Any]) -> Key:
+    """How *guard* tells the call of *ctx* from the others of its reply."""
+    return guard, ctx.tool_call_id, ctx.tool_arguments
 
 
 def named(context: Any, name: str) -> str | None:

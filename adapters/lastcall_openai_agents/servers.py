@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Self
 
 from agents import ToolGuardrailFunctionOutput, ToolInputGuardrailData
 from agents.mcp import MCPServer
+from agents.tool_context import ToolContext
+from mcp.types import CallToolResult
 
 from lastcall import Call, Guard, Stop, Ticket
 from lastcall_openai_agents.calls import PLAIN, Passage, told
 from lastcall_openai_agents.runs import Frame, at
 from lastcall_openai_agents.tools import Gate
 
-ALLOWED: ContextVar[tuple[Frame, str] | None] = ContextVar(
+ALLOWED: ContextVar[tuple[Frame, ToolContext[Any]] | None] = ContextVar(
     "lastcall_openai_agents_allowed", default=None
 )
 """The call that a server's gate has let pass in this task."""
@@ -25,7 +27,7 @@ class ServerGate(Gate):
     async def check(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
         """Allow the call, or give the model the text of the stop."""
         said = await super().check(data)
-        ALLOWED.set((at(data.context), data.context.tool_call_id))
+        ALLOWED.set((at(data.context), data.context))
         return said
 
 
@@ -33,26 +35,29 @@ class GuardedServer:
     """*server* with guarded tools. Everything else is its own, its class included."""
 
     def __init__(self, server: MCPServer, guard: Guard) -> None:
-        object.__setattr__(self, "_server", server)
-        object.__setattr__(self, "_passage", Passage(guard, PLAIN, server=server.name))
+        object.__setattr__(self, "lastcall_server", server)
+        object.__setattr__(self, "lastcall_passage", Passage(guard, PLAIN, server=server.name))
 
     @property
     def tool_input_guardrails(self) -> list[Any]:
         """The gate, then the server's own."""
-        return [ServerGate(self._passage), *(self._server.tool_input_guardrails or ())]
+        return [
+            ServerGate(self.lastcall_passage),
+            *(self.lastcall_server.tool_input_guardrails or ()),
+        ]
 
     async def call_tool(
         self, tool_name: str, arguments: dict[str, Any] | None, *args: Any, **options: Any
     ) -> Any:
         """Call the tool and see its raw result; a final answer comes back as the text of its stop."""
-        guard = self._passage.guard
+        guard = self.lastcall_passage.guard
         ticket, stop = await self._ticket(tool_name, arguments)
         if ticket is None:
             if stop is not None:
                 return told_by(stop)
-            return await self._server.call_tool(tool_name, arguments, *args, **options)
+            return await self.lastcall_server.call_tool(tool_name, arguments, *args, **options)
         try:
-            result = await self._server.call_tool(tool_name, arguments, *args, **options)
+            result = await self.lastcall_server.call_tool(tool_name, arguments, *args, **options)
         except BaseException as error:
             outcome = guard.raised(ticket, error)
             if outcome.kind == "cancelled":
@@ -68,44 +73,48 @@ class GuardedServer:
     async def _ticket(self, tool: str, args: Any) -> tuple[Ticket | None, Stop | None]:
         allowed = ALLOWED.get()
         if allowed is not None:
-            frame, call = allowed
-            ticket = frame.take(self._passage.guard, call)
+            frame, ctx = allowed
+            ticket = frame.take(self.lastcall_passage.guard, ctx)
             if ticket is not None:
                 return ticket, None
-        verdict = await self._passage.guard.adecide(Call(tool, args, server=self._server.name))
+        verdict = await self.lastcall_passage.guard.adecide(
+            Call(tool, args, server=self.lastcall_server.name)
+        )
         return verdict.ticket, told(verdict)
 
-    async def __aenter__(self) -> GuardedServer:
-        await self._server.__aenter__()
+    async def __aenter__(self) -> Self:
+        await self.lastcall_server.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> Any:
-        return await self._server.__aexit__(*error)
+        return await self.lastcall_server.__aexit__(*error)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_server"), name)
+        return getattr(object.__getattribute__(self, "lastcall_server"), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._server, name, value)
+        setattr(self.lastcall_server, name, value)
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return type(self._server)
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return type(self.lastcall_server)
 
 
 def guarded_server(server: MCPServer, guard: Guard) -> Any:
     """*server* with its tools guarded; one that *guard* guards already comes back as it is."""
-    at: Any = server
-    while type(at) is GuardedServer:
-        if at._passage.guard is guard:
-            return server
-        at = at._server
-    return GuardedServer(server, guard)
+    return server if guard in guards_at(server) else GuardedServer(server, guard)
+
+
+def guards_at(server: Any) -> list[Guard]:
+    """The guards that the calls of *server* pass already."""
+    found: list[Guard] = []
+    while type(server) is GuardedServer:
+        found.append(server.lastcall_passage.guard)
+        server = server.lastcall_server
+    return found
 
 
 def told_by(stop: Stop) -> Any:
     """The result by which a server tells of a refusal (requirement I3)."""
-    from mcp.types import CallToolResult
-
     content = [{"type": "text", "text": stop.text}]
     return CallToolResult.model_validate({"content": content, "isError": True})

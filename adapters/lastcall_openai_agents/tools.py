@@ -89,14 +89,13 @@ def guarded_function(
         async def body() -> Any:
             return await swapped(swap, lambda: inner(ctx, text)) if swap else await inner(ctx, text)
 
-        said = await passage.run(
+        return await passage.run(
             ctx,
             body,
             patience=copied.timeout_seconds,
             paused=lambda: own is not None and _sdk.is_paused(ctx),
             raises=lambda: _sdk.raises(copied, ctx),
         )
-        return said
 
     _sdk.with_invoke(copied, invoke)
     copied.tool_input_guardrails = [Gate(passage), *(tool.tool_input_guardrails or ())]

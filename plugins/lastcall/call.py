@@ -106,6 +106,13 @@ class Outcome(Struct, frozen=True, dict=True):
     grade: Literal["final", "passing"] | None = None
     error: str | None = None
     retry_after: float | None = None
+    recorded: bool = True
+    """False: nobody said what the call brought, so it counts as unchanged."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a result to compare; what was called off, or waits, brought none."""
+        return self.recorded and self.kind in ("ok", "error")
 
     @lazy
     def encoded(self) -> str | bytes:

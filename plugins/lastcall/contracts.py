@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 from msgspec import Struct
 
+from lastcall.stop import Stopped
+
 if TYPE_CHECKING:
     from lastcall.call import Call, Kind, Outcome, Where
     from lastcall.events import Event
@@ -209,7 +211,8 @@ class Listener(Protocol):
 
 
 class Scope(Protocol):
-    """Finds out where a call is made from what a framework knows.
+    """What a framework knows of a call that its own adapter did not see coming: one made by hand, or by
+    a decorated function, somewhere inside a run.
 
     Found by entry point in the group `lastcall.scopes`, whose name is the framework's import name: it
     is loaded only once that framework is.
@@ -222,4 +225,16 @@ class Scope(Protocol):
     def covers(self, guard: Any, tool: str) -> bool:
         """Whether the adapter itself already guards, with *guard*, the call of *tool* in whose body
         this is asked; it is not counted again then."""
-        ...
+        return False
+
+    def asked(self, call: Call) -> Call:
+        """*call* with the id and the reply that the framework knows of it."""
+        return call
+
+    def raised(self, error: BaseException) -> Outcome | None:
+        """The outcome of an exception that is the framework's own control flow; None for others."""
+        return None
+
+    def stopped(self, stop: Stop) -> Stopped:
+        """The exception for *stop* that the framework knows best how to answer a call with."""
+        return Stopped(stop)

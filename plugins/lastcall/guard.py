@@ -14,16 +14,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall import status
-from lastcall.call import NOWHERE, Call, Outcome, Where
+from lastcall.call import Call, Outcome, Where
 from lastcall.contracts import Answer, Clock, Key, Store
 from lastcall.events import Event, log
 from lastcall.fold import Decided, Lineup, deciding, keys_of, observing
 from lastcall.policy import Policy
 from lastcall.report import Incident
 from lastcall.reporter import Reporter
-from lastcall.scope import Scopes
+from lastcall.scope import HERE, Scopes
 from lastcall.snapshot import decoded, encoded
-from lastcall.stop import Stop
+from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
 from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.verdict import Ticket, Verdict
@@ -163,7 +163,7 @@ class Guard:
 
     def raised(self, ticket: Ticket, error: BaseException) -> Outcome:
         """The outcome of a call that raised *error*."""
-        return status.raised(
+        return self._scopes.raised(error) or status.raised(
             error,
             ticket.call.policy,
             terminal=self.policy.terminal_statuses,
@@ -209,7 +209,8 @@ class Guard:
 
     def here(self) -> Where | None:
         """Where a call made now would belong; None outside any run."""
-        return self._scopes.of(NOWHERE)
+        placed = self._scopes.place(HERE)
+        return None if placed is None else placed.where
 
     def report(self, run: str) -> Incident | None:
         """The incident of *run*: stops, attempts, results and totals. Kept for the newest 64 finished
@@ -253,6 +254,10 @@ class Guard:
         """Take back the mark."""
         self._inside.reset(token)
 
+    def stopped(self, stop: Stop) -> Stopped:
+        """The exception for *stop* here: in a framework's run one that it knows how to answer with."""
+        return self._scopes.stopped(stop)
+
     def __copy__(self) -> Self:
         return self
 
@@ -264,9 +269,7 @@ class Guard:
 
     def _asked(self, call: Call, declared: ToolPolicy) -> tuple[Call, tuple[Key, ...], Lineup]:
         known = self._tool(call.name, declared)
-        where = self._scopes.of(call.where) or self._alone(call)
-        if where is not call.where or known.policy is not call.policy:
-            call = replace(call, where=where, policy=known.policy)
+        call = replace(self._scopes.place(call) or self._alone(call), policy=known.policy)
         lineup = known.lineups.get(call.kind)
         if lineup is None:
             rules = self.policy.lineup(known.policy)
@@ -283,7 +286,7 @@ class Guard:
             known = self._known[at] = Known(declared, self.policy.tool(name, declared), {})
         return known
 
-    def _alone(self, call: Call) -> Where:
+    def _alone(self, call: Call) -> Call:
         cure = (
             f"{call.tool!r} was called outside any run, so nothing adds up; open one with"
             " `with guard.within(run=...)`"
@@ -294,7 +297,7 @@ class Guard:
             self._warned = True
             log.warning("%s. Until then each such call is a run of its own", cure)
         run = ALONE + uuid4().hex
-        return replace(call.where, run=run, turn=run)
+        return replace(call, where=replace(call.where, run=run, turn=run))
 
     def _decided(
         self,

@@ -55,15 +55,15 @@ class Past(Struct, frozen=True, gc=False):
     def settled(self, call: Call, outcome: Outcome) -> Past:
         """With the result in the oldest open slot of *call*.
 
-        A call that was called off, or waits, leaves its slot as it is. The result is masked when this call brought another one before: only then does it matter what
-        of it is volatile.
+        Without a result to compare the slot stays as it is. The result is masked when this call brought
+        another one before: only then does it matter what of it is volatile.
         """
         print_ = call.packed
         back = self.slot(print_)
         if back is None:
             return self
         left = self.open & ~(1 << back)
-        if outcome.kind not in ("ok", "error"):
+        if not outcome.known:
             return Past(self.pairs, left, self.stale)
         pairs = self.pairs
         at = len(pairs) - (back + 1) * PAIR

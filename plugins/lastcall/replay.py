@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lastcall.call import Call, Where
 from lastcall.guard import Guard
@@ -107,6 +108,8 @@ class Replayer:
                 failed=recorded.failed,
                 status_code=recorded.status,
             )
+            if recorded.result is None:
+                outcome = replace(outcome, recorded=False)
             verdict = guard.observe(verdict.ticket, outcome)
         return verdict.ending or verdict.stop
 

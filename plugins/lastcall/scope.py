@@ -14,11 +14,16 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from lastcall.call import NOWHERE, Where
+from lastcall.call import NOWHERE, Call, Outcome, Where
 from lastcall.events import log
+from lastcall.stop import Stop, Stopped
 
 if TYPE_CHECKING:
     from lastcall.contracts import Scope
+
+
+HERE = Call("")
+"""A call that says nothing of where it is made."""
 
 
 class Scopes:
@@ -32,17 +37,18 @@ class Scopes:
         self._block: ContextVar[str | None] = ContextVar("lastcall_block", default=None)
         self._lock = threading.Lock()
         self._entered: dict[str, int] = {}
-        self._loaded: dict[str, Scope | None] = {}
+        self._known: dict[str, Scope | None] = {}
 
-    def of(self, where: Where) -> Where | None:
-        """The whole scope of a call whose caller knows *where*; None outside any run."""
-        by_hand = self._set.get()
+    def place(self, call: Call) -> Call | None:
+        """*call* with its whole scope, as far as it is known; None outside any run."""
+        by_hand, where = self._set.get(), call.where
         if by_hand is NOWHERE and where.run is not None and where.turn is not None:
-            return where
-        if by_hand.run is not None and by_hand.turn is not None:
-            return by_hand if where is NOWHERE else laid(where, by_hand)
+            return call
         if where.run is None:
-            found = (self._find() if self._find is not None else None) or self._framework()
+            found = None if self._find is None else self._find()
+            if found is None and (by_hand.run is None or by_hand.turn is None):
+                scope, found = self._framework()
+                call = call if scope is None or call.reply is not None else scope.asked(call)
             if found is not None:
                 where = laid(found, where)
         if by_hand is not NOWHERE:
@@ -51,21 +57,26 @@ class Scopes:
         run = where.run or self._block.get()
         if run is None:
             return None
-        return replace(where, run=run, turn=where.turn or run)
+        return replace(call, where=replace(where, run=run, turn=where.turn or run))
 
     def prepare(self) -> None:
         """Load the scopes of the frameworks at hand, so that they see a run from its start."""
-        for name in points():
-            if name in sys.modules:
-                self._scope(name)
+        for _ in self._loaded():
+            pass
 
     def covers(self, tool: str) -> bool:
         """Whether a framework's adapter guards the call of *tool* in whose body this is asked."""
-        return any(
-            scope is not None and scope.covers(self._guard, tool)
-            for name in points()
-            if name in sys.modules and (scope := self._scope(name)) is not None
-        )
+        return any(scope.covers(self._guard, tool) for scope in self._loaded())
+
+    def raised(self, error: BaseException) -> Outcome | None:
+        """What *error* is, where it is a framework's own control flow."""
+        outcomes = (scope.raised(error) for scope in self._loaded())
+        return next((outcome for outcome in outcomes if outcome is not None), None)
+
+    def stopped(self, stop: Stop) -> Stopped:
+        """The exception for *stop*, of the framework in whose run it is raised."""
+        scope, _ = self._framework()
+        return Stopped(stop) if scope is None else scope.stopped(stop)
 
     @contextmanager
     def within(self, **fields: Any) -> Iterator[Where]:
@@ -80,7 +91,8 @@ class Scopes:
         if run is not None:
             self._enter(run)
         try:
-            yield self.of(NOWHERE) or where
+            placed = self.place(HERE)
+            yield where if placed is None else placed.where
         finally:
             self._set.reset(tokens[0])
             self._block.reset(tokens[1])
@@ -101,24 +113,29 @@ class Scopes:
         if not left:
             self._guard.finish(run)
 
-    def _framework(self) -> Where | None:
-        for name in points():
-            if name in sys.modules:
-                scope = self._scope(name)
-                found = None if scope is None else scope.find(self._guard)
-                if found is not None:
-                    return found
-        return None
+    def _framework(self) -> tuple[Scope | None, Where | None]:
+        """The framework in whose run this is asked, and where in it."""
+        for scope in self._loaded():
+            found = scope.find(self._guard)
+            if found is not None:
+                return scope, found
+        return None, None
 
-    def _scope(self, name: str) -> Scope | None:
-        if name not in self._loaded:
-            try:
-                self._loaded[name] = points()[name].load()
-            except Exception:
-                # Half a framework, or another version: it has no runs for us, and the rest goes on.
-                log.exception("the scope for %r cannot be loaded", name)
-                self._loaded[name] = None
-        return self._loaded[name]
+    def _loaded(self) -> Iterator[Scope]:
+        """The scopes of the frameworks that are loaded by now."""
+        for name, point in points().items():
+            if name not in sys.modules:
+                continue
+            if name not in self._known:
+                self._known[name] = None
+                try:
+                    self._known[name] = point.load()
+                except Exception:
+                    # Half a framework, or another version: it has no runs for us, the rest goes on.
+                    log.exception("the scope for %r cannot be loaded", name)
+            scope = self._known[name]
+            if scope is not None:
+                yield scope
 
 
 def laid(where: Where, over: Where | dict[str, Any]) -> Where:

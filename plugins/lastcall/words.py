@@ -59,7 +59,10 @@ def advice(stop: Stop) -> str:
         )
     if stop.scope == "tool":
         return f"Do not call {stop.tool} again this turn; tell the user what is missing."
-    return f"This {stop.scope} is ended: do not call any tool again in it; tell the user."
+    if stop.scope in ("turn", "run", "thread"):
+        return f"This {stop.scope} is ended: do not call any tool again in it; tell the user."
+    whom = "anybody" if stop.scope == "all" else f"this {stop.scope}"
+    return f"No tool is open to {whom} now: do not call any; tell the user."
 
 
 def answered(text: str | None) -> str | None:

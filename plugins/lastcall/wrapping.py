@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial, update_wrapper
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast, get_args, get_type_hints
 
 from lastcall.call import Call, Outcome
@@ -80,7 +80,7 @@ class Calling:
 
     def _begin(self, verdict: Verdict) -> None:
         if verdict.stop is not None:
-            raise Stopped(verdict.ending or verdict.stop)
+            raise self._guard.stopped(verdict.ending or verdict.stop)
         self._ticket = verdict.ticket
         self._token = self._guard.enter(self._call.name, self._seam)
 
@@ -89,12 +89,12 @@ class Calling:
             self._guard.leave(self._token)
             self._token = None
         if error is None or self._ticket is None:
-            return self._outcome or Outcome()
+            return self._outcome or Outcome(recorded=False)
         return self._guard.raised(self._ticket, error)
 
     def _end(self, verdict: Verdict, error: BaseException | None) -> None:
         if verdict.stop is not None and not isinstance(error, Stopped):
-            raise Stopped(verdict.ending or verdict.stop) from error
+            raise self._guard.stopped(verdict.ending or verdict.stop) from error
 
 
 def wrapped(
@@ -139,6 +139,7 @@ def wrapped(
     plain = hasattr(fn, "__globals__")
     wrapper.__annotations__ = dict(getattr(body, "__annotations__", {})) if plain else hints(body)
     wrapper.__lastcall__ = guard
+    wrapper.__lastcall_tool__ = declared
     return cast("Callable[..., Any]", wrapper)
 
 
@@ -158,11 +159,11 @@ async def awaited(guard: Guard, ticket: Ticket | None, value: Awaitable[Any]) ->
     except BaseException as error:
         verdict = await guard.aobserve(ticket, guard.raised(ticket, error))
         if verdict.stop is not None:
-            raise Stopped(verdict.ending or verdict.stop) from error
+            raise guard.stopped(verdict.ending or verdict.stop) from error
         raise
     verdict = await guard.aobserve(ticket, guard.returned(ticket, result))
     if verdict.stop is not None:
-        raise Stopped(verdict.ending or verdict.stop)
+        raise guard.stopped(verdict.ending or verdict.stop)
     return result
 
 
@@ -201,11 +202,15 @@ class Arguments:
 
 def hints(body: Callable[..., Any]) -> dict[str, Any]:
     """The resolved annotations, as far as they can be."""
-    try:
-        return get_type_hints(body, include_extras=True)
-    except Exception:
-        # A name that exists only while type checking: what is no string is still good.
-        return dict(getattr(body, "__annotations__", {}))
+    found: dict[str, Any] = {}
+    for name, hint in getattr(body, "__annotations__", {}).items():
+        alone = SimpleNamespace(__annotations__={name: hint})
+        try:
+            # One by one: a name that exists only while type checking must not hide the others.
+            found |= get_type_hints(alone, getattr(body, "__globals__", None), include_extras=True)
+        except Exception:
+            found[name] = hint
+    return found
 
 
 def foreign(hint: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Annotated
 
 import pytest
@@ -12,19 +13,25 @@ from lastcall.testing import assert_stopped
 
 from .playing import astop_of, stop_of
 
-
-class Touched(AssertionError):
-    pass
+TOUCHED = []
 
 
+@dataclass(eq=False, repr=False)
 class State:
-    """Whoever looks into it fails."""
+    """Differs in every call; whoever looks into it is noted, and fails."""
+
+    step: int
 
     def touched(self, *_):
-        raise Touched
+        TOUCHED.append(self)
+        raise TypeError("not to be looked into")
 
     __repr__ = __str__ = __hash__ = __iter__ = __len__ = __reduce_ex__ = touched
     model_dump = keys = items = __getstate__ = touched
+
+    def __getattribute__(self, name):
+        TOUCHED.append(name)
+        return super().__getattribute__(name)
 
 
 class Marker:
@@ -77,7 +84,8 @@ class TestInjectedState:
         events = []
         guard = make_guard(Policy(max_repeats=2), listeners=[events.append])
         tool = guard.wrap(**declared)(fn)
-        states = [Runtime() for _ in range(3)]
+        states = [Runtime(step) for step in range(3)]
+        TOUCHED.clear()
         with guard.within(run="r"):
             stops = [call(tool, state) for state in states]
         return stops, states, events, guard
@@ -87,10 +95,12 @@ class TestInjectedState:
         assert_stopped(stops[2], reason="repeat")
         assert len(RECEIVED) == 2
         assert all(got is given for got, given in zip(RECEIVED, states, strict=False))
-        # Showing an event that held the state would raise.
+        assert TOUCHED == []
+        # Showing an event that held the state would touch it.
         assert "Runtime" not in repr(events)
         assert "Runtime" not in repr([event.fields() for event in events])
         assert guard.report("r").faults == ()
+        assert TOUCHED == []
 
     def test_by_keyword(self, make_guard, fn, declared):
         played = self.played(
@@ -123,6 +133,6 @@ def test_the_models_own_argument_still_tells_calls_apart(make_guard):
     guard = make_guard(Policy(max_repeats=1))
     tool = guard.wrap(by_type)
     with guard.within(run="r"):
-        assert stop_of(tool, "x", Runtime()) is None
-        assert stop_of(tool, "y", Runtime()) is None
-        assert stop_of(tool, "x", Runtime()) is not None
+        assert stop_of(tool, "x", Runtime(1)) is None
+        assert stop_of(tool, "y", Runtime(1)) is None
+        assert stop_of(tool, "x", Runtime(1)) is not None

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lastcall import Policy, ToolPolicy
+from lastcall import Policy, Stopped, ToolPolicy, Where
 from lastcall.testing import assert_stopped
 
 from .playing import astop_of, stop_of
@@ -90,3 +90,55 @@ def test_the_first_that_arrive_run(make_guard):
     with guard.within(run="r"):
         stops = [stop_of(tool, n) for n in range(ASKED)]
     assert [stop is None for stop in stops] == [True] * CAP + [False] * (ASKED - CAP)
+
+
+class TestAllOrNone:
+    """A reply that does not fit is refused as a whole; one that fits runs as a whole."""
+
+    def check(self, guard, asked, started, stops):
+        fits = asked <= CAP
+        assert len(started) == (asked if fits else 0)
+        assert len([stop for stop in stops if stop is not None]) == (0 if fits else asked)
+        assert {stop.reason for stop in stops if stop is not None} <= {"ceiling"}
+
+    @pytest.mark.parametrize("asked", [CAP, ASKED])
+    def test_on_a_thread_pool(self, make_guard, asked):
+        guard = make_guard(Policy(max_calls=CAP, batch="all-or-none"))
+        with ThreadPoolExecutor(ASKED) as pool:
+            for repetition in range(REPETITIONS):
+                begin = threading.Barrier(asked)
+                started = []
+
+                def ask(n, begin=begin, started=started, run=str(repetition)):
+                    begin.wait(timeout=30)
+                    where = Where(run=run, turn=run)
+                    try:
+                        with guard.calling("look", n, where=where, reply="1", index=n, size=asked):
+                            started.append(n)
+                    except Stopped as stopped:
+                        return stopped.stop
+                    return None
+
+                self.check(guard, asked, started, list(pool.map(ask, range(asked))))
+
+    @pytest.mark.parametrize("asked", [CAP, ASKED])
+    def test_on_asyncio(self, make_guard, asked):
+        guard = make_guard(Policy(max_calls=CAP, batch="all-or-none"))
+
+        async def ask(n, run, started):
+            where = Where(run=run, turn=run)
+            try:
+                async with guard.acalling("look", n, where=where, reply="1", index=n, size=asked):
+                    started.append(n)
+                    await asyncio.sleep(0)
+            except Stopped as stopped:
+                return stopped.stop
+            return None
+
+        async def every():
+            for repetition in range(REPETITIONS):
+                started = []
+                calls = (ask(n, str(repetition), started) for n in range(asked))
+                self.check(guard, asked, started, await asyncio.gather(*calls))
+
+        asyncio.run(every())

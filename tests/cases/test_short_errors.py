@@ -55,7 +55,17 @@ def test_r161_an_exception_of_a_framework_is_a_failure_without_a_status(make_gua
 
 def test_r162_failures_that_come_back_as_values_are_counted(make_guard):
     run = Run(make_guard())
-    questions = ["Berlin", "Paris", "Rome", "Madrid", "Lisbon", "Vienna", "Prague", "Warsaw", "Oslo"]
+    questions = [
+        "Berlin",
+        "Paris",
+        "Rome",
+        "Madrid",
+        "Lisbon",
+        "Vienna",
+        "Prague",
+        "Warsaw",
+        "Oslo",
+    ]
     stops = [run.call("search", {"q": q}, {"error": f"no index for {q}"}) for q in questions]
     assert stops == [None] * 9
     totals = run.guard.report("r").totals

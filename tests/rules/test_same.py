@@ -149,8 +149,9 @@ class TestCallsInFlight:
         assert drive.play(call(), ok()) is None
         assert drive.ask(call()).observed == 4
 
-    def test_a_new_result_starts_again_with_those_still_in_flight(self):
-        drive = Drive(Same(**OFF | {"in_a_row": 3}))
+    @pytest.mark.parametrize("limit", ["in_a_row", "no_write"])
+    def test_a_new_result_starts_again_with_those_still_in_flight(self, limit):
+        drive = Drive(Same(**OFF | {limit: 3}))
         drive.play(call(), ok("a"))
         first, second = drive.ask(call()), drive.ask(call())
         drive.settle(first, ok("b"))
@@ -189,8 +190,8 @@ STEPS = st.lists(
 def test_it_agrees_with_plain_counting(steps, limits):
     drive = Drive(Same(**OFF | limits))
     ran = []
-    for name, result, reads in steps:
-        # A tool is declared once: `a` reads or writes, as its steps say; `b` never reads.
+    for name, result, _ in steps:
+        # A tool is declared once: `a` reads or not, as the first step says; `b` never does.
         reads = name == "a" and steps[0][2]
         stop = drive.play(call(name, policy=tool(reads=reads)), ok(result))
         assert (stop is not None) == (naive(ran, name, reads, limits) is not None)

@@ -57,6 +57,7 @@ class Cycle(Settings, frozen=True):
                 continue
             last = pairs[-width:]
             # One call over and over is the `same` rule's business, which looks closer.
-            if pairs.endswith(last * self.rounds) and last != last[:PAIR] * period:
+            calls = {last[at : at + HALF] for at in range(0, width, PAIR)}
+            if pairs.endswith(last * self.rounds) and len(calls) > 1:
                 return period
         return 0

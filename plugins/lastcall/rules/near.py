@@ -58,7 +58,7 @@ class Near(Settings, frozen=True):
         return replace(state, varied=varied, count=state.count + 1)
 
     def after(self, state: Row, call: Call, outcome: Outcome, now: float) -> Row:
-        if call.near != state.near or outcome.kind not in ("ok", "error"):
+        if call.near != state.near or not outcome.known:
             return state
         failing = outcome.kind == "error"
         digest = outcome.digest

@@ -53,7 +53,7 @@ class Repeat(Settings, frozen=True):
         )
 
     def after(self, state: Times, call: Call, outcome: Outcome, now: float) -> Times:
-        if not call.policy.polls or outcome.kind not in ("ok", "error"):
+        if not call.policy.polls or not outcome.known:
             return state
         if state.digest is None or state.digest == outcome.digest:
             return replace(state, digest=outcome.digest)

@@ -75,7 +75,7 @@ class Same(Settings, frozen=True):
         pending = max(state.open - 1, 0)
         if outcome.kind not in ("ok", "error"):
             return replace(state, open=pending)
-        raw = outcome.digest
+        raw = outcome.digest if outcome.known or state.raw is None else state.raw
         if state.raw is None or raw == state.raw:
             digest = (state.raw == raw and state.digest) or raw
             return replace(

@@ -13,11 +13,18 @@ from langchain.agents import create_agent
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from lastcall import Guard, Policy, Where
-from lastcall_langchain import GuardCallbackHandler, GuardMiddleware, guard_tool, stop_of
+from lastcall import Call, Guard, Policy, Where
+from lastcall_langchain import (
+    GuardCallbackHandler,
+    GuardMiddleware,
+    RunStopped,
+    guard_tool,
+    stop_of,
+)
 from lastcall_langchain import runs as running
 from lastcall_langchain.runs import RUNS, Runs, finish
 from lastcall_langchain.scope import SCOPE
@@ -474,3 +481,78 @@ def test_threads_that_tell_the_tracker_at_once_do_not_disturb_each_other() -> No
         thread.join()
     assert faults == []
     assert len(runs) == 0
+
+
+# What the scope tells the core of a decorated function, which knows neither its call nor LangGraph.
+
+
+def test_a_decorated_function_is_told_its_call() -> None:
+    told: list[Call] = []
+
+    def look(q: int) -> str:
+        """Look."""
+        told.extend(SCOPE.asked(Call(name)) for name in ("look", "helper"))
+        return "x"
+
+    message = reply(asking("look", {"q": 1}, "a"), asking("look", {"q": 2}, "b"))
+    create_agent(scripted(message), [tool(look)]).invoke(USER)
+    assert sorted((call.tool, call.id or "") for call in told) == [
+        ("helper", ""),
+        ("helper", ""),
+        ("look", "a"),
+        ("look", "b"),
+    ]
+    assert len({call.reply for call in told}) == 1
+    assert told[0].reply is not None
+    assert SCOPE.asked(Call("look")) == Call("look")
+
+
+def test_control_flow_is_no_failure() -> None:
+    assert SCOPE.raised(ValueError("x")) is None
+    paused, commanded = SCOPE.raised(GraphInterrupt()), SCOPE.raised(ParentCommand(Command()))
+    assert paused is not None
+    assert commanded is not None
+    assert (paused.kind, commanded.kind) == ("paused", "ok")
+
+
+hooked = pytest.mark.skipif(
+    not hasattr(Guard, "stopped"), reason="the core does not ask the scope for its exception yet"
+)
+
+
+@hooked
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("kind", ["create_agent", "react", "graph"])
+def test_a_refused_decorated_function_is_answered(kind: str, mode: str) -> None:
+    guard = Guard()
+
+    def same(q: int) -> str:
+        """Look."""
+        return "nothing new"
+
+    agent = build("decorated", kind, guard, stubborn(lambda i: {"q": 1}, "same"), same)
+    played = play(agent, config_of(guard, "decorated"), mode)
+    assert isinstance(played.raised, RunStopped)
+    assert played.unanswered == []
+
+
+@hooked
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+def test_a_resumed_decorated_function_counts_once(mode: str) -> None:
+    ran: list[int] = []
+    guard = Guard(Policy(max_calls=3))
+
+    def ask(q: int) -> str:
+        """Ask a person."""
+        said = interrupt("may I?")
+        ran.append(q)
+        return f"{said} {q}"
+
+    script = asked_alone("ask", ({"q": i} for i in range(5)))
+    agent = build("decorated", "create_agent", guard, scripted(*script), ask)
+    config = config_of(guard, "decorated")
+    played = play(agent, config, mode)
+    while agent.get_state(config).next and not played.raised:
+        played = play(agent, config, mode, Command(resume="yes"))
+    assert ran == [0, 1, 2]
+    assert played.stop is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from langchain_core.tools import ToolException, tool
 
 from lastcall import Guard, Stopped
+from lastcall_langchain import RunStopped, stop_of
 
 from .playing import MODES, WAYS, build, config_of, play
-from .scripted import stubborn
+from .scripted import USER, stubborn, unanswered
 
 SOFT = [way for way in WAYS if way[0] != "decorated"]
 """Entries whose refusal is always a message."""
@@ -198,3 +200,26 @@ def test_the_reason_is_data_in_the_saved_history() -> None:
     assert json.loads(json.dumps(kept)) == kept
     assert kept["reason"] == "refusals"
     assert kept["run"]
+
+
+@pytest.mark.parametrize("entry", ["middleware", "tools", "handler"])
+def test_a_stream_of_events_is_ended_like_any_run(entry: str) -> None:
+    ran: list[Any] = []
+
+    def look(q: str) -> str:
+        """Look."""
+        ran.append(q)
+        return "nothing new"
+
+    guard, model = Guard(), stubborn(lambda i: {"q": "x"})
+    agent, config = build(entry, "create_agent", guard, model, look), config_of(guard, entry)
+
+    async def events() -> list[Any]:
+        return [event async for event in agent.astream_events(USER, config, version="v2")]
+
+    try:
+        assert stop_of(asyncio.run(events())[-1]["data"]["output"]) is not None
+    except RunStopped:
+        assert entry != "middleware"
+    assert len(ran) <= BODIES
+    assert unanswered(agent.get_state(config).values["messages"]) == []

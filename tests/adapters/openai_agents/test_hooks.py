@@ -154,3 +154,26 @@ def test_one_runaway_by_hooks_and_guarded_agent_with_two_guards():
     played = play(guarded, hooks=GuardHooks(hooks_guard))
     assert played.stop.limit == 4
     assert played.requests == 5
+
+
+def test_servers_that_are_guarded_already_are_left_to_it():
+    from .test_mcp import Server, text
+
+    guard = Guard(Policy(max_calls=2))
+    server = Server(lambda n: text(f"answer {n}"))
+    model = script(*[call("order", {"x": n}, f"c{n}") for n in range(6)], "done")
+    guarded = guard_agent(Agent("A", mcp_servers=[server], model=model), guard)
+    played = play(guarded, hooks=GuardHooks(guard))
+    assert len(server.served) == 2
+    assert played.stop.observed == 3
+    assert played.error is None
+
+
+def test_servers_that_are_not_guarded_are_watched_by_name():
+    from .test_mcp import Server, text
+
+    server = Server(lambda n: text("the same"))
+    model = stubborn("order", lambda i: {"x": 1})
+    played = play(Agent("A", mcp_servers=[server], model=model), hooks=GuardHooks(Guard()))
+    assert len(server.served) == 3
+    assert isinstance(played.error, RunStopped)

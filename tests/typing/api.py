@@ -1,0 +1,50 @@
+"""The public face as its users type it. Checked by mypy and pyright, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from lastcall import Call, Guard, Incident, Outcome, Policy, Stop, Stopped, ToolPolicy, Verdict, Where
+
+guard = Guard(
+    Policy(max_calls=8, max_repeats=2, max_refusals=2, tools={"a": ToolPolicy(reads=True)}),
+    listeners=[lambda event: print(event.kind)],
+    words=lambda stop: stop.reason,
+    scope=lambda: Where(run="r"),
+    clock=lambda: 0.0,
+)
+
+
+@guard.wrap
+def plain(query: str, limit: int = 10) -> list[str]:
+    return [query] * limit
+
+
+@guard.wrap(reads=True, volatile=["since"])
+async def declared(query: str, since: str = "") -> bytes:
+    return query.encode()
+
+
+checked: Callable[..., list[str]] = plain
+awaited: Awaitable[bytes] = declared("x")
+names: list[str] = plain("x", limit=3)
+
+
+def loop() -> Stop | None:
+    with guard.within(run="r1", user="ann") as where:
+        print(where.user)
+        try:
+            with guard.calling("search", {"q": "x"}, id="c1", reply="1") as call:
+                call.result("found", status=200)
+        except Stopped as stopped:
+            return stopped.stop
+    return None
+
+
+async def decisions() -> None:
+    verdict: Verdict = await guard.adecide(Call("search", {"q": 1}))
+    if verdict.ticket is not None:
+        outcome: Outcome = guard.returned(verdict.ticket, "x", failed=False)
+        (await guard.aobserve(verdict.ticket, outcome)).ending
+    incident: Incident | None = guard.report("r1")
+    print(incident.totals.executed if incident else 0)
