@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -155,3 +159,85 @@ class TestTrouble:
             main(argv)
         assert left.value.code == 2
         assert "usage" in capsys.readouterr().err
+
+
+def started(*argv, **settings):
+    command = [sys.executable, "-m", "lastcall.cli", *map(str, argv)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **settings
+    )
+
+
+class TestOddFiles:
+    def test_names_and_tools_with_half_a_character(self, capsys, log, tmp_path):
+        path = tmp_path / os.fsdecode(b"odd\xff.jsonl")
+        log(*[call(1, ts, status=422, name="x\ud800", run="\udfff") for ts in range(6)]).rename(
+            path
+        )
+        code, out, _ = run(capsys, "replay", path, "--json", "--expect", "stop")
+        (one,) = objects(out)
+        assert (code, one["file"], one["executed"]) == (0, str(path), 1)
+        done = started("replay", path, env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"})
+        assert "odd\\udcff.jsonl" in done.communicate()[0]
+        assert done.returncode == 0
+
+    def test_a_name_that_is_too_long(self, capsys):
+        code, _, err = run(capsys, "replay", "a" * 5000)
+        assert (code, "cannot be opened" in err) == (2, True)
+
+    def test_a_pipe_in_a_folder_is_not_waited_for(self, capsys, log):
+        os.mkfifo(log(*CLEAN).parent / "pipe.jsonl")
+        code, out, _ = run(capsys, "replay", log(*CLEAN).parent, "--json")
+        assert (code, len(objects(out))) == (0, 1)
+
+    def test_a_folder_that_cannot_be_listed_is_unreadable(self, capsys, log, monkeypatch):
+        folder = log(*CLEAN).parent
+        (folder / "closed").mkdir()
+        listed = os.scandir
+
+        def scandir(path):
+            if str(path).endswith("closed"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return listed(path)
+
+        monkeypatch.setattr(os, "scandir", scandir)
+        code, _, err = run(capsys, "replay", folder, "--expect", "clean")
+        assert (code, "closed: " in err) == (2, True)
+
+    def test_a_policy_that_is_no_text(self, capsys, log, tmp_path):
+        policy = tmp_path / "p.toml"
+        policy.write_bytes(b"\xff\x00")
+        code, _, err = run(capsys, "replay", log(*CLEAN), "--policy", policy)
+        assert (code, "not TOML" in err) == (2, True)
+
+
+class TestBreakingOff:
+    def test_a_reader_that_has_seen_enough(self, log):
+        done = started("replay", log(*LOOP))
+        done.stdout.close()
+        assert (done.wait(), done.stderr.read()) == (0, "")
+        done.stderr.close()
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is wanted")
+    def test_a_full_disk_is_told(self, log):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "lastcall.cli", "replay", log(*LOOP)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+
+    def test_an_interrupt_is_quiet(self, tmp_path):
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        done = started("replay", pipe)
+        # The pipe opens once somebody reads it: the command is at work by then.
+        with pipe.open("w"):
+            time.sleep(0.2)
+            done.send_signal(signal.SIGINT)
+            assert done.communicate() == ("", "")
+        assert done.returncode == 130

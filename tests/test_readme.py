@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import re
 import subprocess
@@ -43,6 +44,17 @@ def test_the_handler_stops_the_agent_one_has(root, night, capsys):
     assert model.asked <= 6
 
 
+@pytest.fixture
+def default_loop():
+    """The loop that `Runner.run_sync` looks for; it would make one itself and leave it open."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield loop
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+@pytest.mark.usefixtures("default_loop")
 def test_the_guarded_agent_ends_with_a_stop(root, capsys):
     from agents import Agent, function_tool
     from agents.testing import ScriptedModel, function_call

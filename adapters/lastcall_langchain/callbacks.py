@@ -8,6 +8,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.outputs import LLMResult
 from typing_extensions import override
 
 from lastcall import Call, Guard, Ticket
@@ -85,7 +86,7 @@ class GuardCallbackHandler(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._gate(parent_run_id, metadata, messages)
+        self._gate(run_id, parent_run_id, metadata, messages)
 
     @override
     def on_llm_start(
@@ -98,7 +99,15 @@ class GuardCallbackHandler(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._gate(parent_run_id, metadata, [prompts])
+        self._gate(run_id, parent_run_id, metadata, [prompts])
+
+    @override
+    def on_llm_end(
+        self, response: LLMResult, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+    ) -> None:
+        run = RUNS.get(parent_run_id)
+        if run is not None:
+            RUNS.replied(run, calls_in(response))
 
     def _judge(self, call: Call, run: Run, metadata: dict[str, Any] | None) -> None:
         place = None
@@ -122,8 +131,21 @@ class GuardCallbackHandler(BaseCallbackHandler):
             return self._open.pop(run_id, None)
 
     def _gate(
-        self, parent_run_id: UUID | None, metadata: dict[str, Any] | None, messages: list[Any]
+        self,
+        run_id: UUID,
+        parent_run_id: UUID | None,
+        metadata: dict[str, Any] | None,
+        messages: list[Any],
     ) -> None:
         run = RUNS.get(parent_run_id)
         if run is not None:
-            gate((self.guard,), run, metadata, messages)
+            gate((self.guard,), run, run_id, metadata, messages)
+
+
+def calls_in(response: LLMResult) -> tuple[str | None, ...]:
+    """The ids of the calls that a model's answer asks for."""
+    for generation in response.generations[:1]:
+        for each in generation[:1]:
+            message = getattr(each, "message", None)
+            return tuple(call["id"] for call in getattr(message, "tool_calls", ()))
+    return ()

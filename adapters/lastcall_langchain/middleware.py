@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    AgentState,
+    ModelRequest,
+    ModelResponse,
+    hook_config,
+)
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import override
 
 from lastcall import Call, Guard, Outcome, Verdict, Where
-from lastcall_langchain.passing import Passage, apassed, declared_in, passed, stop_in
+from lastcall_langchain import answers
+from lastcall_langchain.passing import PLAIN, Passage, apassed, passed, stop_in
 from lastcall_langchain.places import place
 from lastcall_langchain.stops import TOOL_NODES, farewell
-from lastcall_langchain.tools import heard_tool
+from lastcall_langchain.tools import declared_by, heard_tool
 from lastcall_langchain.tracker import request as model_request
 
 if TYPE_CHECKING:
@@ -29,13 +36,17 @@ if TYPE_CHECKING:
 class GuardMiddleware(AgentMiddleware):
     """Refuses calls in `wrap_tool_call` and ends the run in `before_model`.
 
-    It keeps nothing of its own: one object may serve any number of agents at once. *name* tells it
-    from a second one in the same agent.
+    It keeps nothing of its own: one object may serve any number of agents at once. *last_answer*: the
+    model is asked once more, without tools, and its text is the output. *name* tells it from a second
+    one in the same agent.
     """
 
-    def __init__(self, guard: Guard, *, name: str = "GuardMiddleware") -> None:
+    def __init__(
+        self, guard: Guard, *, last_answer: bool = False, name: str = "GuardMiddleware"
+    ) -> None:
         super().__init__()
         self.guard = guard
+        self.last_answer = last_answer
         self._name = name
 
     @property
@@ -67,7 +78,7 @@ class GuardMiddleware(AgentMiddleware):
         verdict = self.guard.decide(model_request(self._where()))
         if verdict.ticket is not None:
             self.guard.observe(verdict.ticket, Outcome())
-        return leaving(verdict)
+        return self._leaving(verdict, state)
 
     @override
     @hook_config(can_jump_to=["end"])
@@ -79,7 +90,41 @@ class GuardMiddleware(AgentMiddleware):
         verdict = await self.guard.adecide(model_request(self._where()))
         if verdict.ticket is not None:
             await self.guard.aobserve(verdict.ticket, Outcome())
-        return leaving(verdict)
+        return self._leaving(verdict, state)
+
+    @override
+    def wrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
+    ) -> ModelResponse | AIMessage:
+        stop = answers.asked_for(self.guard)
+        if stop is None:
+            return handler(request)
+        try:
+            return answers.given_by(handler(answers.request_for(stop, request)), stop)
+        except Exception as error:
+            return answers.not_given(error, stop)
+
+    @override
+    async def awrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
+    ) -> ModelResponse | AIMessage:
+        stop = answers.asked_for(self.guard)
+        if stop is None:
+            return await handler(request)
+        try:
+            return answers.given_by(await handler(answers.request_for(stop, request)), stop)
+        except Exception as error:
+            return answers.not_given(error, stop)
+
+    def _leaving(self, verdict: Verdict, state: AgentState[Any]) -> dict[str, Any] | None:
+        """The update that ends the run; None while it may go on, or is to be answered first."""
+        if self.last_answer:
+            if answers.due(self.guard, verdict, state["messages"]):
+                return None
+            if stop_in(verdict) is not None and answers.given(state["messages"]):
+                return {"jump_to": "end"}
+        stop = stop_in(verdict)
+        return None if stop is None else {"jump_to": "end", "messages": [farewell(stop)]}
 
     def _where(self) -> Where:
         found = place(self.guard)
@@ -99,18 +144,12 @@ class GuardMiddleware(AgentMiddleware):
             index=index,
             size=size,
         )
-        declared = declared_in(None if tool is None else tool.metadata)
+        declared = PLAIN if tool is None else declared_by(tool)
         passage = Passage(self.guard, "middleware", call, request.runtime.config, declared)
         if tool is not None and tool.handle_tool_error:
             # It would make text of the exception that has the status.
             request = request.override(tool=heard_tool(tool))
         return passage, request
-
-
-def leaving(verdict: Verdict) -> dict[str, Any] | None:
-    """The update that ends the run; None while it may go on."""
-    stop = stop_in(verdict)
-    return None if stop is None else {"jump_to": "end", "messages": [farewell(stop)]}
 
 
 def last(handler: Callable[..., Any]) -> bool:

@@ -149,35 +149,33 @@ def put(call: Call, where: Place | None) -> Call:
     """*call* with the place it is made at."""
     if where is None:
         return call
-    return Call(
-        call.tool,
-        call.args,
-        where.where,
-        call.id,
-        call.kind,
-        where.reply,
-        call.index,
-        call.size,
-    )
+    index, size = call.index, call.size
+    if size is None and call.id in where.calls:
+        index, size = where.calls.index(call.id), len(where.calls)
+    return Call(call.tool, call.args, where.where, call.id, call.kind, where.reply, index, size)
 
 
-def declared_in(metadata: Any, **said: Any) -> ToolPolicy:
-    """What a tool's `metadata["lastcall"]` says of it, with *said* laid over that. Raises
-    ValidationError for a field that there is not."""
+def declared_in(metadata: Any, of: ToolPolicy = PLAIN, **said: Any) -> ToolPolicy:
+    """What is said of a tool: *of* its function, over that its `metadata["lastcall"]`, over that *said*.
+    Raises ValidationError for a field that there is not."""
     settings = metadata.get(KEY) if isinstance(metadata, Mapping) else None
-    if isinstance(settings, ToolPolicy):
-        settings = settings.model_dump(include=settings.model_fields_set)
-    if not isinstance(settings, Mapping):
-        settings = {}
-    if not settings and not said:
+    laid = {**stated(of), **stated(settings), **said}
+    if not laid:
         return PLAIN
-    key = repr((settings, said))
+    key = repr(laid)
     policy = _POLICIES.get(key)
     if policy is None:
         if len(_POLICIES) >= KNOWN_POLICIES:
             _POLICIES.clear()
-        policy = _POLICIES[key] = ToolPolicy(**{**settings, **said})
+        policy = _POLICIES[key] = ToolPolicy(**laid)
     return policy
+
+
+def stated(settings: Any) -> dict[str, Any]:
+    """The fields that a policy, or a mapping in its place, says something of."""
+    if isinstance(settings, ToolPolicy):
+        return settings.model_dump(include=settings.model_fields_set)
+    return dict(settings) if isinstance(settings, Mapping) else {}
 
 
 def drain(where: Place | None, stop: Stop) -> None:

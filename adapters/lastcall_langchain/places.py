@@ -17,6 +17,8 @@ class Place(NamedTuple):
     root: Root
     where: Where
     reply: str | None
+    calls: tuple[str | None, ...] = ()
+    """The ids of all calls of that reply, where they are known."""
 
 
 def around() -> Mapping[str, Any]:
@@ -56,7 +58,8 @@ def placed(
 ) -> Place:
     """The same of a call in *run*, whose root *guard* now has a part in."""
     RUNS.joined(run.root, guard)
-    return Place(run.root, whereabouts(run, metadata, configurable), reply_of(run, metadata))
+    where = whereabouts(run, metadata, configurable)
+    return Place(run.root, where, reply_of(run, metadata), calls_of(run))
 
 
 def whereabouts(
@@ -89,6 +92,11 @@ def reply_of(run: Run, metadata: Mapping[str, Any] | None) -> str | None:
     # One step of one graph answers one message. A tool that runs a second graph has a second *nth*.
     graph = ns.rpartition("|")[0]
     return f"{graph}/{0 if at is None else at.nth}@{step}"
+
+
+def calls_of(run: Run) -> tuple[str | None, ...]:
+    """The ids of the calls in the message that asked for a call made in *run*; empty when not heard."""
+    return next((at.calls for at in run.asking() if at.calls), ())
 
 
 def text(value: Any) -> str | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from lastcall import Guard, Stop
 
@@ -17,6 +17,20 @@ MOST_RUNS = 100_000
 
 MOST_PAUSED = 10_000
 """Paused roots that a resume may still continue."""
+
+
+@dataclass(slots=True)
+class Last:
+    """The last answer of one agent, to be asked for when its run is ended."""
+
+    run: str | None
+    """The run of the guard that it is the last answer of."""
+    stop: Stop | None = None
+    """The stop for which it is asked; None while the run goes on."""
+    opened: bool = False
+    """Whether the model is being asked for it."""
+    request: UUID | None = None
+    """The one request that is let through."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +46,8 @@ class Root:
     """Requests to a model seen so far."""
     stop: Stop | None = None
     """The stop for which the graph was asked to drain."""
+    answered: WeakKeyDictionary[Guard, set[str | None]] = field(default_factory=WeakKeyDictionary)
+    """The runs of each guard for which a last answer was asked."""
     paused: bool = False
     over: bool = False
 
@@ -55,6 +71,17 @@ class Run:
     """Requests to a model made for it, leaving out those that its tools make for themselves."""
     guards: WeakSet[Guard] = field(default_factory=WeakSet)
     """Those whose handler guards this run of a tool."""
+    calls: tuple[str | None, ...] = ()
+    """The ids of the calls in the last message that a model answered in it, where a handler heard."""
+    last: dict[Guard, Last] = field(default_factory=dict)
+    """What each guard asks of the agent that runs here when it ends it."""
+
+    def asking(self) -> Iterator[Run]:
+        """It and those around it, up to a tool: what that asks a model for is its own affair."""
+        at: Run | None = self
+        while at is not None:
+            yield at
+            at = None if at.tool is not None else at.parent
 
 
 class Runs:
@@ -140,11 +167,14 @@ class Runs:
         """Count a request to a model made in *run*."""
         with self._lock:
             run.root.requests += 1
-            at: Run | None = run
-            while at is not None:
+            for at in run.asking():
                 at.requests += 1
-                # What a tool asks a model for is its own affair, not its caller's reply.
-                at = None if at.tool is not None else at.parent
+
+    def replied(self, run: Run, calls: tuple[str | None, ...]) -> None:
+        """A model that was asked in *run* answered with the *calls* of these ids."""
+        with self._lock:
+            for at in run.asking():
+                at.calls = calls
 
     def joined(self, root: Root, guard: Guard) -> None:
         """*guard* judges calls of *root*, so it is told when that ends."""
@@ -162,6 +192,52 @@ class Runs:
             new = guard not in run.guards
             run.guards.add(guard)
         return new
+
+    # The last answer: one more request for a run that a guard has ended.
+
+    def answers(self, agent: Run, guard: Guard, run: str | None) -> None:
+        """The agent that runs in *agent* would give the last answer of *guard*'s *run*."""
+        if guard not in agent.last:
+            agent.last[guard] = Last(run)
+
+    def answer(self, agent: Run, guard: Guard, stop: Stop) -> bool:
+        """Whether that agent gives it, now that *stop* ends the run: the outermost does, and once."""
+        with self._lock:
+            mine = agent.last.get(guard)
+            if mine is not None and mine.stop is not None:
+                return not mine.opened
+            at = agent.parent
+            while at is not None:
+                above = at.last.get(guard)
+                if above is not None and above.run == stop.run:
+                    return False
+                at = at.parent
+            answered = agent.root.answered.setdefault(guard, set())
+            if stop.run in answered:
+                return False
+            answered.add(stop.run)
+            agent.last[guard] = Last(stop.run, stop)
+            return True
+
+    def opens(self, agent: Run, guard: Guard) -> Stop | None:
+        """The stop for which the model is now asked for a last answer; None in any other request."""
+        with self._lock:
+            last = agent.last.get(guard)
+            if last is None or last.stop is None or last.opened:
+                return None
+            last.opened = True
+            return last.stop
+
+    def admits(self, run: Run, guard: Guard, request: UUID) -> bool:
+        """Whether *request*, made in *run*, is that for a last answer, or made to prepare it."""
+        with self._lock:
+            for at in run.asking():
+                last = at.last.get(guard)
+                if last is not None and last.stop is not None:
+                    if last.opened and last.request is None:
+                        last.request = request
+                    return last.request in (None, request)
+        return False
 
     def _root(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Where
+from lastcall.contracts import Scope
 
 # The tracker has to be in the callbacks before the first run begins.
 from lastcall_langchain import outcomes, tracker  # noqa: F401
@@ -12,7 +13,7 @@ from lastcall_langchain.places import around, place, reply_of, run_of
 from lastcall_langchain.stops import refusal
 
 
-class LangChainScope:
+class LangChainScope(Scope):
     """The scope of LangChain and LangGraph: one root invocation is one run and one turn."""
 
     def find(self, guard: Guard) -> Where | None:

@@ -12,7 +12,10 @@ from langchain_core.tools import tool as made
 
 from lastcall import Call, Guard, ToolPolicy
 from lastcall_langchain.outcomes import hear
-from lastcall_langchain.passing import Passage, apassed, declared_in, passed
+from lastcall_langchain.passing import PLAIN, Passage, apassed, declared_in, passed
+
+DECLARED = "__lastcall_tool__"
+"""Where a function decorated with `@guard.wrap(...)` keeps what was said of it."""
 
 GUARDS = "__lastcall__"
 """Where a guarded copy keeps its guards, innermost first, each with what was said of the tool."""
@@ -21,7 +24,8 @@ GUARDS = "__lastcall__"
 def guard_tool(tool: BaseTool | Callable[..., Any], guard: Guard, **tool_policy: Any) -> BaseTool:
     """A guarded copy of *tool*, or of the tool that `@tool` makes of a function.
 
-    *tool_policy* are fields of `ToolPolicy`; they win over those in `tool.metadata["lastcall"]`.
+    *tool_policy* are fields of `ToolPolicy`; they win over those in `tool.metadata["lastcall"]`, and
+    these over what `@guard.wrap(...)` says of its function.
     """
     given: BaseTool = tool if isinstance(tool, BaseTool) else made(tool)
     before = guards_of(given)
@@ -29,7 +33,7 @@ def guard_tool(tool: BaseTool | Callable[..., Any], guard: Guard, **tool_policy:
         return given
     copy = swapped(given, guarded(type(given)))
     others = [pair for pair in before if pair[0] is not guard]
-    pair = (guard, declared_in(given.metadata, **tool_policy))
+    pair = (guard, declared_by(given, **tool_policy))
     object.__setattr__(copy, GUARDS, (*others, pair))
     return copy
 
@@ -115,6 +119,14 @@ def alike(cls: type[BaseTool], body: Mapping[str, Any]) -> type[BaseTool]:
     """A subclass of *cls* under its name."""
     same = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
     return new_class(cls.__name__, (cls,), exec_body=lambda space: space.update(same, **body))
+
+
+def declared_by(tool: BaseTool, **said: Any) -> ToolPolicy:
+    """What is declared of *tool*: at its function, in its metadata, and *said* here."""
+    bodies = (getattr(tool, name, None) for name in ("func", "coroutine"))
+    found = (getattr(body, DECLARED, None) for body in bodies)
+    of = next((each for each in found if isinstance(each, ToolPolicy)), PLAIN)
+    return declared_in(tool.metadata, of, **said)
 
 
 def guards_of(tool: BaseTool) -> tuple[tuple[Guard, ToolPolicy], ...]:

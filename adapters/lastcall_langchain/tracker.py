@@ -97,7 +97,7 @@ class Tracker(BaseCallbackHandler):
         run = RUNS.get(parent_run_id)
         if run is not None:
             RUNS.asked(run)
-            gate(RUNS.guards(run.root), run, metadata, messages)
+            gate(RUNS.guards(run.root), run, run_id, metadata, messages)
 
     @override
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -142,12 +142,15 @@ def tool_began(
 def gate(
     guards: Iterable[Guard],
     run: Run,
+    request_id: UUID,
     metadata: Mapping[str, Any] | None,
     messages: Sequence[Sequence[Any]],
 ) -> None:
     """Raise RunStopped when one of *guards* has ended what a model is about to be asked for in *run*."""
     where = whereabouts(run, metadata, around().get("configurable"))
     for guard in guards:
+        if RUNS.admits(run, guard, request_id):
+            continue
         verdict = guard.decide(request(where))
         if verdict.ticket is not None:
             guard.observe(verdict.ticket, Outcome())

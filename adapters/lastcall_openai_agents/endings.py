@@ -110,6 +110,7 @@ class Ending:
         frame = at(ctx)
         stop = await ending(self.guard, frame)
         frame.asked.add(self.guard)
+        frame.answered += 1
         if stop is None:
             return await behaving(self.own, ctx, results)
         plain = not (structured(frame.agent) if frame.agent else self._structured)

@@ -111,7 +111,7 @@ class Watch(Passing):
     ) -> None:
         """Note which calls make up the reply."""
         self.frame.agent = agent
-        self.frame.heard(call.call_id for call in asked_for(agent, response))
+        self.frame.heard((call.call_id, call.name) for call in asked_for(agent, response))
         await super().on_llm_end(context, agent, response)
 
 
@@ -147,7 +147,7 @@ class GuardHooks(Passing):
         # An unguarded runner heard nothing yet.
         calls = list(asked_for(agent, response))
         if any(not frame.holds(call.call_id) for call in calls):
-            frame.heard(call.call_id for call in calls)
+            frame.heard((call.call_id, call.name) for call in calls)
         for call in calls:
             await self._decide(context, frame, agent, call)
         await super().on_llm_end(context, agent, response)

@@ -15,8 +15,9 @@ from uuid import uuid4
 
 from agents import Agent, RunContextWrapper
 from agents.tool_context import ToolContext
+from msgspec.structs import replace
 
-from lastcall import Guard, MemoryStore, Outcome, Ticket, Where
+from lastcall import Call, Guard, MemoryStore, Outcome, Ticket, Where
 from lastcall_openai_agents import _sdk
 
 Key = tuple[Guard, str, str]
@@ -64,17 +65,21 @@ class Frame:
         self.user: str | None = named(context, "user_id") or (outer.user if outer else None)
         self.tenant: str | None = named(context, "tenant_id") or (outer.tenant if outer else None)
         self.replies = 0
+        self.answered = 0
+        """Replies of which all calls are over, as far as an ending was asked about them."""
         self.size: int | None = None
         self.asked: set[Guard] = set()
         """Guards that were asked, since the last reply, whether the model may be."""
+        self._calls: tuple[tuple[str, str], ...] = ()
         self._places: dict[str, int] = {}
         self._tickets: dict[Key, Ticket] = {}
 
-    def heard(self, calls: Iterable[str]) -> None:
-        """The model asked for *calls*, by id."""
+    def heard(self, calls: Iterable[tuple[str, str]]) -> None:
+        """The model asked for *calls*, by id and tool."""
         self.replies += 1
-        self._places = {call: index for index, call in enumerate(calls)}
-        self.size = len(self._places) or None
+        self._calls = tuple(calls)
+        self._places = {call: index for index, (call, _) in enumerate(self._calls)}
+        self.size = len(self._calls) or None
         self.asked.clear()
 
     def holds(self, call: str) -> bool:
@@ -88,7 +93,21 @@ class Frame:
             return f"{self.number}.{self.replies}"
         if ctx.agent is None:
             return None
-        return f"{self.number}.{ctx.agent.name}.{ctx.usage.requests}.{len(ctx.turn_input)}"
+        told = f"{ctx.usage.requests}.{len(ctx.turn_input)}.{self.answered}"
+        return f"{self.number}.{ctx.agent.name}.{told}"
+
+    def meant(self, call: Call) -> Call:
+        """*call*, of which only the tool is known, as what the model asked for: with the reply, and with
+        the id where no other call of the reply can be meant."""
+        if not self.replies:
+            return call
+        ids = [id_ for id_, tool in self._calls if tool == call.tool]
+        return replace(
+            call,
+            reply=f"{self.number}.{self.replies}",
+            id=call.id or (ids[0] if len(ids) == 1 else None),
+            size=self.size if ids else None,
+        )
 
     def place(self, call: str) -> int:
         """Where *call* stands in its reply."""

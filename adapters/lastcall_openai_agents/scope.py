@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lastcall import Guard, Where
+from lastcall import Call, Guard, Outcome, Stop, Stopped, Where
+from lastcall_openai_agents.endings import RunStopped
 from lastcall_openai_agents.runner import install
 from lastcall_openai_agents.runs import around
 
@@ -20,6 +21,19 @@ class SdkScope:
             return None
         frame.run.use(guard)
         return frame.where()
+
+    def asked(self, call: Call) -> Call:
+        """*call* with its reply, and its id where that is certain: a decorated function knows neither."""
+        frame = around()
+        return call if frame is None else frame.meant(call)
+
+    def raised(self, error: BaseException) -> Outcome | None:  # noqa: ARG002 - the contract
+        """None: no exception of the SDK is anything but a failure of the tool."""
+        return None
+
+    def stopped(self, stop: Stop) -> Stopped:
+        """An exception that the SDK hands on as it is, where a tool's failures are meant to end the run."""
+        return RunStopped(stop)
 
     def covers(self, guard: Guard, tool: str) -> bool:  # noqa: ARG002 - the contract
         """Guarded tools mark their bodies, so nothing is covered unmarked."""

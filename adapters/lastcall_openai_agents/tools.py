@@ -69,7 +69,7 @@ def guarded(
         return guarded_custom(tool, guard, declared)
     if inspect.isroutine(tool):
         return guarded_function(function_tool(tool), guard, declared, None)
-    log.info("tool %r runs where no guard can stop it", getattr(tool, "name", tool))
+    log.warning("tool %r runs where no guard can stop it", getattr(tool, "name", tool))
     return tool
 
 
@@ -144,8 +144,8 @@ def passage_of(tool: FunctionTool, guard: Guard, declared: ToolPolicy) -> Passag
     function = _sdk.function_of(tool)
     if getattr(function, "__lastcall__", None) is not guard:
         return Passage(guard, declared)
-    name, at_function = getattr(function, "__lastcall_tool__", (function.__name__, PLAIN))
-    return Passage(guard, at_function.under(declared), alias=name)
+    at_function: ToolPolicy = getattr(function, "__lastcall_tool__", PLAIN)
+    return Passage(guard, at_function.under(declared), alias=function.__name__)
 
 
 def guards_of(tool: object) -> Iterator[Guard]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +21,7 @@ from lastcall.policy_file import PolicyError, nearest
 from lastcall.replay import Replayed, ReplayedStop, Replayer
 from lastcall.transcripts import Transcript, Unreadable, find, read
 
-OK, UNEXPECTED, UNUSABLE = 0, 1, 2
+OK, UNEXPECTED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
 PRESETS = ("default", "strict", "dialogue", "coding", "permissive")
 
@@ -30,14 +33,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code says how it went."""
     options = parser().parse_args(argv)
     try:
-        return replay(options.paths, options.policy, options.expect, as_json=options.json)
+        code = replay(options.paths, options.policy, options.expect, as_json=options.json)
+        sys.stdout.flush()
     except PolicyError as error:
         print(f"lastcall: {error}", file=sys.stderr)
         return UNUSABLE
     except BrokenPipeError:
-        # Whoever reads us, `head` perhaps, has seen enough.
-        sys.stderr.close()
+        # Whoever reads us, `head` perhaps, has seen enough; what is left is for nobody.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except OSError as error:
+        print(f"lastcall: {error}", file=sys.stderr)
+        return UNUSABLE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
 
 
 def parser() -> argparse.ArgumentParser:
@@ -79,8 +89,12 @@ def replay(
     as_json: bool,
 ) -> int:
     """Replay every run in *paths* and print what would have happened. Returns the exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # JSON is UTF-8; and no name of a file is a reason to break off.
+        encoding = "utf-8" if as_json else None
+        sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
     replayer = Replayer(policy_of(policy))
-    named = {path for path in paths if not path.is_dir()}
+    named = set(paths)
     files = find(paths)
     if not files:
         print(f"lastcall: no files in {', '.join(map(str, paths))}", file=sys.stderr)
@@ -160,7 +174,12 @@ class Tally:
 
 def line(done: Replayed) -> str:
     """A run as one JSON object."""
-    return orjson.dumps(to_builtins(done)).decode()
+    plain = to_builtins(done)
+    try:
+        return orjson.dumps(plain).decode()
+    except TypeError:
+        # Half a character, from a model or in the name of a file.
+        return json.dumps(plain)
 
 
 def told(done: Replayed, unexpected: bool) -> str:  # noqa: FBT001 - one of two words of a line

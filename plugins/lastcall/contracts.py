@@ -42,7 +42,8 @@ class Halt(Struct, Generic[S], frozen=True):
 class Rule(Protocol[S]):
     """Frozen settings and pure functions over one small record. No clock, no I/O, no randomness.
 
-    A rule that gives back the very object it was given writes nothing.
+    A rule that gives back the very object it was given writes nothing. One that is to stand in a policy
+    file is a pydantic model too; `lastcall.rules.Settings` is a base for it.
     """
 
     name: ClassVar[str]
@@ -182,7 +183,8 @@ class Store(Protocol):
         ...
 
     def peek(self, shard: Shard, now: float) -> dict[Key, Any]:
-        """Every record of a shard, counters included, for snapshots and reports."""
+        """Every record of a shard for snapshots, counters included: `(number of the window, count)`, or
+        for leases `{holder: until}`."""
         ...
 
     def load(self, records: dict[Key, Any], now: float) -> None:

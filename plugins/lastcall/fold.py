@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
 from lastcall.contracts import Claim, Halt, Key, Part, Plan, Release, Take
+from lastcall.rules.near import Near
 from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
 from lastcall.tool import ToolPolicy
@@ -43,6 +44,8 @@ class Lineup(Struct, frozen=True, gc=False):
     """The rule's name and the subject of each record but the turn's."""
     tallies: tuple[Any, ...]
     enforce: bool
+    near: bool
+    """Whether a rule will ask for the looser fingerprint."""
 
     @classmethod
     def of(cls, rules: Iterable[Any], tool: ToolPolicy, kind: Kind, *, enforce: bool) -> Lineup:
@@ -62,7 +65,8 @@ class Lineup(Struct, frozen=True, gc=False):
             if place and getattr(type(rule), "after", None) is not Settings.after:
                 learns.append((rule.after, place, rule.quiet, rule))
         tallies = tuple(rule for rule in looking if hasattr(rule, "takes"))
-        return cls(tuple(asks), tuple(learns), tuple(records), tallies, enforce)
+        near = any(isinstance(rule, Near) for rule in looking)
+        return cls(tuple(asks), tuple(learns), tuple(records), tallies, enforce, near)
 
 
 class Decided(Struct, frozen=True, gc=False):
@@ -172,6 +176,9 @@ def observing(
             said = said.state
         writes.append((place, said))
     turn: Turn | None = records[0]
+    if turn is None and kind in ("tool", "attempt"):
+        # Its turn was counted, so the run is over since: nothing is left behind.
+        writes = []
     if turn is not None:
         settled = turn.settled(call, outcome)
         if stops:

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from lastcall import status
 from lastcall.call import Call, Outcome, Where
-from lastcall.contracts import Answer, Clock, Key, Store
+from lastcall.contracts import Answer, Clock, Key, Step, Store
 from lastcall.events import Event, log
 from lastcall.fold import Decided, Lineup, deciding, keys_of, observing
 from lastcall.policy import Policy
 from lastcall.report import Incident
 from lastcall.reporter import Reporter
-from lastcall.scope import HERE, Scopes
+from lastcall.scope import HERE, Scopes, undone
 from lastcall.snapshot import decoded, encoded
 from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
@@ -71,6 +71,10 @@ class Guard:
         scope: Callable[[], Where | None] | None = None,
         words: Callable[[Stop], str] = words,
     ) -> None:
+        if not isinstance(policy, Policy | None):
+            raise TypeError(
+                f"the policy must be a Policy, not {policy!r}; Policy.preset('strict') makes one by name"
+            )
         self.policy = Policy() if policy is None else policy
         self.store: Store = MemoryStore() if store is None else store
         self.clock = clock
@@ -122,8 +126,7 @@ class Guard:
             return Verdict(ticket.call)
         ticket.settled = True
         try:
-            now = self.clock()
-            step = partial(observing, ticket, ticket.lineup, outcome, now)
+            now, step = self._settling(ticket, outcome)
             decided, _ = self.store.update(ticket.keys, step, now)
             return self._observed(ticket, outcome, decided)
         except Exception as fault:
@@ -135,8 +138,7 @@ class Guard:
             return Verdict(ticket.call)
         ticket.settled = True
         try:
-            now = self.clock()
-            step = partial(observing, ticket, ticket.lineup, outcome, now)
+            now, step = self._settling(ticket, outcome)
             decided, _ = await self.store.aupdate(ticket.keys, step, now)
             return self._observed(ticket, outcome, decided)
         except Exception as fault:
@@ -252,7 +254,7 @@ class Guard:
 
     def leave(self, token: Token[tuple[tuple[str, str], ...]]) -> None:
         """Take back the mark."""
-        self._inside.reset(token)
+        undone(self._inside, token)
 
     def stopped(self, stop: Stop) -> Stopped:
         """The exception for *stop* here: in a framework's run one that it knows how to answer with."""
@@ -275,6 +277,10 @@ class Guard:
             rules = self.policy.lineup(known.policy)
             lineup = Lineup.of(rules, known.policy, call.kind, enforce=self.policy.enforce)
             known.lineups[call.kind] = lineup
+        if lineup.near:
+            # Worked out here, since arguments may hold objects that run code of their own when looked
+            # at, and inside its step a store is locked.
+            _ = call.near
         return call, keys_of(call, lineup), lineup
 
     def _tool(self, name: str, declared: ToolPolicy) -> Known:
@@ -327,8 +333,15 @@ class Guard:
                 call, decided.claims[refused], answer.observed[refused] + 1, self.clock()
             )
             return self._left(self._reporter.refused(call, (stop,), shadow, remaining))
-        self._reporter.shadowed(call, shadow)
+        self._reporter.granted(call, shadow)
         return Verdict(call, Ticket(call, keys, lineup, remaining), shadow=shadow)
+
+    def _settling(self, ticket: Ticket, outcome: Outcome) -> tuple[float, Step[Decided]]:
+        if outcome.known:
+            # Here, and not inside the step: see `_asked`.
+            _ = outcome.digest
+        now = self.clock()
+        return now, partial(observing, ticket, ticket.lineup, outcome, now)
 
     def _observed(self, ticket: Ticket, outcome: Outcome, decided: Decided) -> Verdict:
         return self._left(self._reporter.observed(ticket, outcome, decided.stops, decided.shadow))
@@ -336,7 +349,7 @@ class Guard:
     def _left(self, verdict: Verdict) -> Verdict:
         """A call outside any run is over: so is its run."""
         run = verdict.call.where.run
-        if run is not None and run.startswith(ALONE):
+        if isinstance(run, str) and run.startswith(ALONE):
             self.finish(run)
         return verdict
 
@@ -345,8 +358,9 @@ class Guard:
         self._reporter.fault(call, fault)
         if self.policy.on_fault == "open" or not self.policy.enforce:
             return Verdict(call, Ticket(call, settled=True))
+        # By the machine's clock, since the guard's own may be what failed.
         return self._reporter.refused(
-            call, (Stop.of(call, "fault", "call", self.clock(), rule="guard"),)
+            call, (Stop.of(call, "fault", "call", time.time(), rule="guard"),)
         )
 
     def _unobserved(self, ticket: Ticket, fault: Exception) -> Verdict:

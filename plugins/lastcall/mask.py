@@ -69,7 +69,7 @@ _SMALL: Final = r"(?:[nuµμm]?s|secs?|msecs?|(?:milli|micro|nano)?seconds?)"
 _LARGE: Final = r"(?:d|days?|h|hrs?|hours?|m|mins?|minutes?)"
 _SPAN: Final = (
     # Minutes and more alone are mostly data; a decade ("1990s") is no duration.
-    rf"(?<!\d[.,])(?!(?:1[89]|20)\d0s){_NUMBER} ?+(?=[nuµμmsdh])(?:{_SMALL}"
+    rf"(?<![\d⟩][.,])(?!(?:1[89]|20)\d0s){_NUMBER} ?+(?=[nuµμmsdh])(?:{_SMALL}"
     rf"|{_LARGE}(?:,? ?\d+ ?{_LARGE}){{0,3}},? ?\d+(?:\.\d+)? ?{_SMALL}"
     r"|h(?:rs?|ours?)?,? ?\d+ ?m(?:ins?|inutes?)?)"
     # What is left of one is progress.

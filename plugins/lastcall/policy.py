@@ -56,6 +56,10 @@ SUPERSEDED = frozenset({"same", "failing", "stale"})
 """Rules that stand aside where `max_repeats` says how often an equal call may run."""
 
 
+RULE = ("name", "kinds", "enforce", "quiet", "record", "start", "before", "refused", "after")
+TALLY = ("name", "kinds", "enforce", "takes", "stop", "alert_at", "budget", "settle")
+"""What each kind of rule must have; see `contracts.py`."""
+
 KEYS = ("max_calls", "batch", "max_repeats", "max_refusals")
 """The keys of the short form."""
 
@@ -101,9 +105,15 @@ class Policy(BaseModel):
             "max_repeats": ("repeat", "max_repeats", max_repeats),
             "max_refusals": ("refusals", "max_refusals", max_refusals),
         }
+        if rules is not None and not isinstance(rules, Iterable):
+            raise PolicyError(f"rules must be a list of rules, not {rules!r}")
         lineup = DEFAULT if rules is None else tuple(rules)
+        if isinstance(tools, Mapping):
+            tools = dict(tools)
         try:
-            super().__init__(rules=adjusted(lineup, short), tools=dict(tools or {}), **settings)
+            super().__init__(
+                rules=adjusted(lineup, short), tools={} if tools is None else tools, **settings
+            )
         except ValidationError as error:
             raise PolicyError(explained(error, (*type(self).model_fields, *KEYS))) from None
 
@@ -112,10 +122,13 @@ class Policy(BaseModel):
     def _rules(cls, rules: tuple[Any, ...]) -> tuple[Any, ...]:
         names = [getattr(rule, "name", None) for rule in rules]
         for rule, name in zip(rules, names, strict=True):
-            if not name or not (hasattr(rule, "record") or hasattr(rule, "takes")):
-                raise ValueError(
-                    f"{rule!r} is no rule: it has no name, or neither record nor takes"
-                )
+            if isinstance(rule, type):
+                said = f"{rule.__name__} is a class; the policy takes {rule.__name__}()"
+                raise ValueError(said)  # noqa: TRY004 - pydantic turns this one into its own
+            cast = TALLY if hasattr(rule, "takes") else RULE
+            missing = [part for part in cast if not hasattr(rule, part)]
+            if missing:
+                raise ValueError(f"{rule!r} is no rule: it has no {' and no '.join(missing)}")
             if names.count(name) > 1:
                 raise ValueError(f"two rules named {name!r}; their records would mix")
         return rules
@@ -182,8 +195,7 @@ class Policy(BaseModel):
         PolicyError, and OSError when the file cannot be read.
         """
         where = str(source) if isinstance(source, Path) else "policy"
-        text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-        table = parsed(text, where)
+        table = parsed(source.read_bytes() if isinstance(source, Path) else source, where)
         base = cls.preset(table.pop("preset", "default"), where)
         rules = lineup_of(table.pop("rules", {}), base.rules, where)
         kept = {name: getattr(base, name) for name in cls.model_fields if name != "rules"}
@@ -203,7 +215,7 @@ class Policy(BaseModel):
             "permissive": cls.permissive,
             "empty": lambda: cls(rules=()),
         }
-        if name not in presets:
+        if not isinstance(name, str) or name not in presets:
             raise PolicyError(f"{where}: no preset {name!r}{nearest(str(name), presets)}")
         return presets[name]()
 

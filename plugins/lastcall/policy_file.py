@@ -19,11 +19,12 @@ class PolicyError(ValueError):
     """A policy that cannot be: the message names the key, what is wrong, and the nearest valid one."""
 
 
-def parsed(text: str, where: str) -> dict[str, Any]:
-    """The table of a TOML text; *where* names it in errors. Raises PolicyError."""
+def parsed(source: str | bytes, where: str) -> dict[str, Any]:
+    """The table of a TOML text or file; *where* names it in errors. Raises PolicyError."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        # Editors on Windows begin a file with a mark that TOML does not know.
+        return tomllib.loads(source if isinstance(source, str) else source.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PolicyError(f"{where}: not TOML: {error}") from None
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from lastcall.call import Call, Outcome
-from lastcall.stop import Gathered, Stop
+from lastcall.stop import Gathered, Stop, legible
 
 RESULTS = 50
 RESULT_SIZE = 16 * 1024
@@ -77,6 +77,11 @@ class Ledger:
                 self.finish(oldest)
         return found
 
+    def noted(self, call: Call) -> Notes:
+        """The notes on the run of *call*, which was decided before: the run may be over by now."""
+        run = call.where.run or ""
+        return self._running.get(run) or self._finished.get(run) or self.notes(call)
+
     def finish(self, run: str) -> None:
         """Keep the notes on *run* among the last finished ones."""
         with self._lock:
@@ -94,14 +99,9 @@ class Ledger:
             notes = self._running.get(run) or self._finished.get(run)
         return None if notes is None else notes.incident(run)
 
-    def gathered(self, run: str | None) -> tuple[Gathered, ...]:
-        """The results of *run* so far."""
-        notes = self._running.get(run or "")
-        return () if notes is None else notes.results()
-
 
 class Notes:
-    """Notes on one run. Appending is all that happens while it runs."""
+    """Notes on one run."""
 
     def __init__(self) -> None:
         self.finished = False
@@ -110,7 +110,10 @@ class Notes:
         self.alerts: deque[str] = deque(maxlen=STOPS)
         self.faults: deque[str] = deque(maxlen=STOPS)
         self.ended: Stop | None = None
-        self._kept: deque[Kept] = deque(maxlen=RESULTS)
+        self._lock = threading.Lock()
+        self._kept: deque[Kept] = deque()
+        self._held = 0
+        """Bytes of the results in it."""
         self._counts: dict[str, Counts] = {}
 
     def observed(self, call: Call, outcome: Outcome) -> None:
@@ -120,43 +123,31 @@ class Notes:
         counts.attempts += call.kind != "malformed"
         counts.failed += outcome.kind == "error"
         if outcome.kind in ("ok", "error"):
-            self._kept.append(kept(call, outcome))
+            self._keep(kept(call, outcome))
+
+    def refused(self, call: Call) -> None:
+        """One call was refused. A request to the model is none."""
+        if call.kind != "model":
+            self._of(call.name).refused += 1
 
     def stopped(self, stop: Stop) -> None:
         """One stop was made."""
         self.stops.append(stop)
-        if not stop.executed:
-            name = stop.tool if stop.server is None else f"{stop.server}/{stop.tool}"
-            self._of(name).refused += 1
         if stop.ends_run and self.ended is None:
             self.ended = stop
 
     def results(self) -> tuple[Gathered, ...]:
-        """The results, oldest first, within the size limits."""
-        shown: list[Gathered] = []
-        left = RESULTS_SIZE
-        for one in reversed(tuple(self._kept)):
-            result = one.result if one.size <= left else None
-            left -= 0 if result is None else one.size
-            text = result.decode() if isinstance(result, bytes) else result
-            shown.append(
-                Gathered(
-                    tool=one.tool,
-                    call_id=one.call_id,
-                    fingerprint=one.fingerprint,
-                    result=text,
-                    digest=one.digest,
-                    failed=one.failed,
-                )
-            )
-        return tuple(reversed(shown))
+        """The results, oldest first."""
+        with self._lock:
+            kept = tuple(self._kept)
+        return tuple(one.gathered() for one in kept)
 
     def incident(self, run: str) -> Incident:
         """The notes as an incident of *run*."""
         status = "stopped" if self.ended else "finished" if self.finished else "running"
         tools = {name: counts.totals() for name, counts in tuple(self._counts.items())}
         return Incident(
-            run=run,
+            run=legible(run) or "",
             status=status,
             stopped_by=self.ended,
             stops=tuple(self.stops),
@@ -172,6 +163,19 @@ class Notes:
             ),
             tools=tools,
         )
+
+    def _keep(self, one: Kept) -> None:
+        """Keep *one*, and forget the oldest of what is too much."""
+        with self._lock:
+            if len(self._kept) == RESULTS:
+                self._held -= self._kept.popleft().size
+            self._kept.append(one)
+            self._held += one.size
+            for old in self._kept:
+                if self._held <= RESULTS_SIZE:
+                    break
+                self._held -= old.size
+                old.forget()
 
     def _of(self, tool: str) -> Counts:
         found = self._counts.get(tool)
@@ -196,7 +200,7 @@ class Counts(Struct):
         )
 
 
-class Kept(Struct, frozen=True, gc=False):
+class Kept(Struct, gc=False):
     """What is kept of one call and its result, which may be large or change later."""
 
     tool: str
@@ -207,11 +211,31 @@ class Kept(Struct, frozen=True, gc=False):
     result: str | bytes | None
     size: int
 
+    def forget(self) -> None:
+        """Keep the digest alone."""
+        self.result, self.size = None, 0
+
+    def gathered(self) -> Gathered:
+        """As it is shown."""
+        result = self.result
+        return Gathered(
+            tool=legible(self.tool) or "",
+            call_id=legible(self.call_id),
+            fingerprint=self.fingerprint,
+            result=result.decode() if isinstance(result, bytes) else legible(result),
+            digest=self.digest,
+            failed=self.failed,
+        )
+
 
 def kept(call: Call, outcome: Outcome) -> Kept:
     """The result in the form its digest was taken from, where it is not too large."""
     result = outcome.encoded
-    size = len(result)
-    small = result if size <= RESULT_SIZE else None
     failed = outcome.kind == "error"
-    return Kept(call.tool, call.id, call.fingerprint, outcome.digest, failed, small, size)
+    size = len(result)
+    if isinstance(result, str) and size <= RESULT_SIZE and not result.isascii():
+        size = len(result.encode("utf-8", "replace"))
+    one = Kept(call.tool, call.id, call.fingerprint, outcome.digest, failed, result, size)
+    if size > RESULT_SIZE:
+        one.forget()
+    return one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -9,7 +10,7 @@ from lastcall.call import Call, Outcome
 from lastcall.contracts import Clock
 from lastcall.events import Announcer, Event, log
 from lastcall.report import Incident, Ledger
-from lastcall.stop import Stop
+from lastcall.stop import Gathered, Stop, legible
 from lastcall.verdict import Ticket, Verdict
 from lastcall.words import answered, words
 
@@ -38,10 +39,13 @@ class Reporter:
         remaining: Mapping[str, int] = NOTHING,
     ) -> Verdict:
         """*call* was refused by the first of *stops*, which led to the others."""
-        full = tuple(self.full(stop, remaining) for stop in stops)
+        notes = self._ledger.notes(call)
+        notes.refused(call)
+        gathered = notes.results()
+        full = tuple(self.full(stop, remaining, gathered) for stop in stops)
         for stop in full:
             brief = briefly(stop)
-            self._ledger.notes(call).stopped(brief)
+            notes.stopped(brief)
             self._stop("refused", call, brief)
         self.shadowed(call, shadow)
         return Verdict(call, None, full[0], full[1:], shadow)
@@ -55,7 +59,7 @@ class Reporter:
     ) -> Verdict:
         """The call of *ticket* came to *outcome*, and that led to *stops*."""
         call = ticket.call
-        notes = self._ledger.notes(call)
+        notes = self._ledger.noted(call)
         if call.kind != "model":
             notes.observed(call, outcome)
             if self._announce.hears("attempt"):
@@ -69,7 +73,8 @@ class Reporter:
                 )
         if not stops and not shadow:
             return Verdict(call)
-        full = tuple(self.full(stop, ticket.remaining) for stop in stops)
+        gathered = notes.results() if stops else ()
+        full = tuple(self.full(stop, ticket.remaining, gathered) for stop in stops)
         for stop in full:
             brief = briefly(stop)
             notes.stopped(brief)
@@ -77,10 +82,15 @@ class Reporter:
         self.shadowed(call, shadow)
         return Verdict(call, None, full[0] if full else None, full[1:], shadow)
 
+    def granted(self, call: Call, shadow: tuple[Stop, ...]) -> None:
+        """*call* may be made, though rules which do not enforce would have made stops of it."""
+        self._ledger.notes(call)
+        self.shadowed(call, shadow)
+
     def shadowed(self, call: Call, stops: Sequence[Stop]) -> None:
         """Rules that do not enforce would have made *stops*."""
         for stop in stops:
-            self._ledger.notes(call).shadow.append(stop)
+            self._ledger.noted(call).shadow.append(stop)
             self._stop("shadow", call, stop)
 
     def alert(self, call: Call, budget: str, limit: int | None, observed: int) -> None:
@@ -93,25 +103,30 @@ class Reporter:
         """The guard itself failed on *call*."""
         log.error("the guard failed on %r", call.name, exc_info=fault)
         message = f"{type(fault).__name__}: {fault}"
-        self._ledger.notes(call).faults.append(message)
+        self._ledger.noted(call).faults.append(message)
         self._say("fault", call, message=message)
 
     def finished(self, run: str) -> None:
         """*run* is over."""
         self._ledger.finish(run)
         if self._announce.hears("finished"):
-            self._announce(Event("finished", self._clock(), run=run))
+            self._announce(Event("finished", self._now(), run=run))
 
     def incident(self, run: str) -> Incident | None:
         """What is known of *run*."""
         return self._ledger.incident(run)
 
-    def full(self, stop: Stop, remaining: Mapping[str, int] = NOTHING) -> Stop:
+    def full(
+        self,
+        stop: Stop,
+        remaining: Mapping[str, int] = NOTHING,
+        gathered: tuple[Gathered, ...] = (),
+    ) -> Stop:
         """*stop* with what no rule knows: budgets, results so far, and the text."""
         stop = stop.model_copy(
             update={
                 "remaining": dict(remaining),
-                "gathered": self._ledger.gathered(stop.run),
+                "gathered": gathered,
                 "detail": answered(stop.detail),
             }
         )
@@ -121,7 +136,7 @@ class Reporter:
             log.exception("the text function failed; the usual text is used")
             text = ""
         # An empty result is refused by some providers, so a stop is never without words.
-        return stop.model_copy(update={"text": text or words(stop)})
+        return stop.model_copy(update={"text": legible(text) or words(stop)})
 
     def _stop(self, kind: Literal["refused", "stop", "shadow"], call: Call, stop: Stop) -> None:
         if self._announce.hears(kind):
@@ -137,12 +152,19 @@ class Reporter:
                 stop=stop,
             )
 
+    def _now(self) -> float:
+        """The clock's time; the machine's when the clock is what failed."""
+        try:
+            return self._clock()
+        except Exception:
+            return time.time()
+
     def _say(self, kind: Any, call: Call, **fields: Any) -> None:
         where = call.where
         self._announce(
             Event(
                 kind,
-                self._clock(),
+                self._now(),
                 tool=call.name,
                 fingerprint=call.fingerprint,
                 call_id=call.id,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from lastcall.stop import Stop, Stopped
 if TYPE_CHECKING:
     from lastcall.contracts import Scope
 
+T = TypeVar("T")
 
 HERE = Call("")
 """A call that says nothing of where it is made."""
@@ -94,8 +95,8 @@ class Scopes:
             placed = self.place(HERE)
             yield where if placed is None else placed.where
         finally:
-            self._set.reset(tokens[0])
-            self._block.reset(tokens[1])
+            undone(self._set, tokens[0])
+            undone(self._block, tokens[1])
             if run is not None:
                 self._leave(run)
 
@@ -136,6 +137,13 @@ class Scopes:
             scope = self._known[name]
             if scope is not None:
                 yield scope
+
+
+def undone(var: ContextVar[T], token: Token[T]) -> None:
+    """Take back what *token* set. A generator may be closed in another context than it was begun in:
+    nothing was set there."""
+    with suppress(ValueError):
+        var.reset(token)
 
 
 def laid(where: Where, over: Where | dict[str, Any]) -> Where:

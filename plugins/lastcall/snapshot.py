@@ -12,6 +12,9 @@ from lastcall.turn import Turn
 
 VERSION = 1
 
+COUNTER = tuple[int, int] | dict[str, float]
+"""What a store keeps for a tally: a count and its window, or the holders of leases."""
+
 
 def encoded(records: dict[Key, Any]) -> bytes:
     """*records* as versioned msgpack."""
@@ -19,10 +22,10 @@ def encoded(records: dict[Key, Any]) -> bytes:
 
 
 def decoded(snapshot: bytes, rules: Iterable[Any]) -> dict[Key, Any]:
-    """The records of *snapshot*, in the types of *rules*. Raises ValueError when it is none, or of a
-    version that this one does not know."""
+    """The records of *snapshot*, in the types of *rules*; those of other rules are left out. Raises
+    ValueError when it is none, or of a version that this one does not know."""
     types: dict[str, Any] = {
-        rule.name: type(rule.start()) for rule in rules if hasattr(rule, "start")
+        rule.name: type(rule.start()) if hasattr(rule, "start") else COUNTER for rule in rules
     }
     types["turn"] = Turn
     try:
@@ -30,8 +33,9 @@ def decoded(snapshot: bytes, rules: Iterable[Any]) -> dict[Key, Any]:
             snapshot, type=tuple[int, list[tuple[list[Any], Any]]]
         )
         records = {
-            hashable(key): msgspec.convert(state, types.get(key[1], tuple[int, int]))
+            hashable(key): msgspec.convert(state, types[key[1]])
             for key, state in rows
+            if key[1] in types
         }
     except (msgspec.MsgspecError, TypeError, IndexError) as error:
         raise ValueError(f"not a snapshot of a run: {error}") from None

@@ -17,6 +17,20 @@ Scope = Literal[
 
 NARROW = frozenset({"call", "tool"})
 
+WORDED = frozenset(
+    {"tool", "server", "call_id", "agent", "user", "tenant", "thread", "run", "turn", "detail"}
+)
+"""Fields whose words come from outside."""
+
+
+def legible(value: Any) -> str | None:
+    """*value* as text that JSON can hold: models write half characters, programs use numbers as names,
+    and a stop must come about all the same."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else str(value)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
 
 class Gathered(BaseModel):
     """One result that a stopped run had already gathered; *result* is None where it was too large
@@ -90,17 +104,25 @@ class Stop(BaseModel):
             "tool": call.tool,
             "server": call.server,
             "call_id": call.id,
-            "fingerprint": call.fingerprint,
-            "path": where.path,
+            "path": tuple(map(legible, where.path)),
             "agent": where.agent,
             "user": where.user,
             "tenant": where.tenant,
             "thread": where.thread,
             "run": where.run,
             "turn": where.turn,
-            "time": datetime.fromtimestamp(now, UTC),
+            **fields,
         }
-        return cls(reason=reason, scope=scope, rule=rule, **{**own, **fields})
+        for name in WORDED & own.keys():
+            own[name] = legible(own[name])
+        return cls(
+            reason=reason,
+            scope=scope,
+            rule=rule,
+            fingerprint=call.fingerprint,
+            time=datetime.fromtimestamp(now, UTC),
+            **own,
+        )
 
 
 class Stopped(Exception):  # noqa: N818 - it is not an error: the run was stopped

@@ -11,7 +11,7 @@ from lastcall.call import Call, Outcome
 from lastcall.past import NOTHING, Past
 from lastcall.stop import Scope, Stop
 
-KEPT = 32
+KEPT = 128
 """Identities remembered; a resume or a retry comes soon or not at all."""
 
 IDENTITY = 8
@@ -149,4 +149,6 @@ def identity_of(call: Call) -> bytes | None:
     an equal one, so each is a call of its own."""
     if call.id is None or call.reply is None or call.kind != "tool":
         return None
-    return call.packed + crc32(f"{call.reply}\0{call.id}".encode()).to_bytes(4)
+    return call.packed + crc32(
+        f"{call.reply}\0{call.id}".encode("utf-8", "surrogatepass")
+    ).to_bytes(4)

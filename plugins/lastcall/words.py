@@ -18,6 +18,9 @@ PIECE = re.compile(r'[\n"{}]+|[^\n"{}]+?(?:(?<=[.!?])[ \t]+|(?=[\n"{}])|\Z)')
 
 MARK = "\0"
 
+TOO_LARGE = "this reply asks for more calls than the budget of {limit} for this turn has left"
+"""The reason of a ceiling that is not reached yet: a reply was refused as a whole."""
+
 REASONS = {
     "ceiling": "the budget of {limit} calls for this {where} is spent",
     "repeat": "this exact call was already made {limit} times this turn",
@@ -39,6 +42,8 @@ def words(stop: Stop) -> str:
     beyond it."""
     where = "tool and turn" if stop.scope == "tool" else stop.scope
     known = REASONS.get(stop.reason)
+    if stop.reason == "ceiling" and stop.scope == "turn" and stop.remaining.get("calls"):
+        known = TOO_LARGE
     reason = known.format(limit=stop.limit, where=where) if known else stop.reason.replace("_", " ")
     status = f" (HTTP {stop.status})" if stop.status is not None else ""
     head = f"Stopped: {stop.tool}: {reason}{status}. {advice(stop)}"

@@ -8,7 +8,10 @@ from functools import partial, update_wrapper
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast, get_args, get_type_hints
 
+from pydantic import ValidationError
+
 from lastcall.call import Call, Outcome
+from lastcall.policy_file import PolicyError, explained
 from lastcall.stop import Stopped
 from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.verdict import Ticket, Verdict
@@ -79,6 +82,7 @@ class Calling:
             self._end(await self._guard.aobserve(self._ticket, outcome), error)
 
     def _begin(self, verdict: Verdict) -> None:
+        self._outcome = None
         if verdict.stop is not None:
             raise self._guard.stopped(verdict.ending or verdict.stop)
         self._ticket = verdict.ticket
@@ -111,7 +115,10 @@ def wrapped(
             f"{fn!r} is a generator, and a call of one only begins when it is read; guard the function"
             " that reads it, or return a list"
         )
-    declared = ToolPolicy(**tool)
+    try:
+        declared = ToolPolicy(**tool)
+    except ValidationError as error:
+        raise PolicyError(explained(error, (*ToolPolicy.model_fields, "name"))) from None
     own = getattr(fn, "__name__", type(fn).__name__)
     arguments = Arguments(fn, body)
 

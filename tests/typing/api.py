@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from lastcall import Call, Guard, Incident, Outcome, Policy, Stop, Stopped, ToolPolicy, Verdict, Where
+from lastcall import (
+    Call,
+    Guard,
+    Incident,
+    Outcome,
+    Policy,
+    Stop,
+    Stopped,
+    ToolPolicy,
+    Verdict,
+    Where,
+)
 
 guard = Guard(
     Policy(max_calls=8, max_repeats=2, max_refusals=2, tools={"a": ToolPolicy(reads=True)}),
@@ -45,6 +56,7 @@ async def decisions() -> None:
     verdict: Verdict = await guard.adecide(Call("search", {"q": 1}))
     if verdict.ticket is not None:
         outcome: Outcome = guard.returned(verdict.ticket, "x", failed=False)
-        (await guard.aobserve(verdict.ticket, outcome)).ending
+        ending: Stop | None = (await guard.aobserve(verdict.ticket, outcome)).ending
+        print(ending)
     incident: Incident | None = guard.report("r1")
     print(incident.totals.executed if incident else 0)

@@ -37,6 +37,9 @@ class Ceiling(Settings, frozen=True):
     def stop(self, call: Call, claim: Claim, observed: int, now: float) -> Stop:
         scope: Literal["turn", "tool"] = "turn" if of_turn(claim) else "tool"
         limit = self.budget(call, claim)[1]
+        if limit is not None and claim.limit is not None and scope == "turn":
+            # Under `all-or-none` the claim stood for the rest of its reply too.
+            observed += limit - claim.limit
         return Stop.of(call, "ceiling", scope, now, rule=self.name, limit=limit, observed=observed)
 
     def bound(self, call: Call) -> int | None:

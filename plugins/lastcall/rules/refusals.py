@@ -92,7 +92,8 @@ class Refusals(Settings, frozen=True):
             "run",
             now,
             rule=self.name,
-            tool=state.tool or call.tool,
+            # A request to the model is no call of a tool; it was the last refused one that led here.
+            tool=state.tool or call.tool if call.kind == "model" else call.tool,
             status=state.status,
             limit=self.max_refusals,
             observed=rounds,

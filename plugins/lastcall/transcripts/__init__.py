@@ -61,13 +61,23 @@ def find(paths: Iterable[Path]) -> list[Path]:
     ones and notes about them (SOURCE.md, README)."""
     found: dict[Path, None] = {}
     for path in paths:
-        if not path.is_dir():
+        # Unlike Path.is_dir, this one raises nothing, whatever the name is.
+        if not os.path.isdir(path):  # noqa: PTH112
             found[path] = None
             continue
-        for folder, inner, files in os.walk(path):
+        closed: list[OSError] = []
+        for folder, inner, files in os.walk(path, onerror=closed.append):
             inner[:] = sorted(name for name in inner if not name.startswith("."))
-            found.update((Path(folder, name), None) for name in sorted(files) if not _note(name))
+            named = (Path(folder, name) for name in sorted(files) if not _note(name))
+            found.update((file, None) for file in named if not _waits(file))
+        # A folder that cannot be listed stands for its files, and will be found unreadable.
+        found.update((Path(error.filename), None) for error in closed)
     return list(found)
+
+
+def _waits(path: Path) -> bool:
+    """Whether reading would wait for somebody to write: pipes, sockets and the like."""
+    return os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113 - as above
 
 
 def _note(name: str) -> bool:

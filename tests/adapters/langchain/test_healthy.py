@@ -50,9 +50,10 @@ class Desk:
         self.ran.append("restore")
         return ""
 
-    @property
-    def tools(self) -> list[Callable[..., Any]]:
-        return [self.read, self.write, self.poll, self.edit, self.test, self.restore]
+    def tools(self, script: list[AIMessage]) -> list[Callable[..., Any]]:
+        """Those that *script* asks for."""
+        asked = dict.fromkeys(call["name"] for message in script for call in message.tool_calls)
+        return [getattr(self, name) for name in asked]
 
 
 def one_by_one(*calls: tuple[str, dict[str, Any]]) -> list[AIMessage]:
@@ -74,14 +75,22 @@ RUNS: dict[str, list[AIMessage]] = {
 }
 
 
-@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize(("entry", "kind"), WAYS)
+PLAYED = [
+    (*way, run, ("invoke", "ainvoke")[(at + i) % 2])
+    for at, way in enumerate(WAYS)
+    for i, run in enumerate(RUNS)
+]
+"""Every run every way; every way, and every run, in both modes."""
+
+
+@pytest.mark.parametrize(("entry", "kind", "run", "mode"), PLAYED)
 def test_a_healthy_run_is_not_touched(entry: str, kind: str, run: str, mode: str) -> None:
     desk, script = Desk(), RUNS[run]
     guard = Guard()
     played = play(
-        build(entry, kind, guard, scripted(*script), *desk.tools), config_of(guard, entry), mode
+        build(entry, kind, guard, scripted(*script), *desk.tools(script)),
+        config_of(guard, entry),
+        mode,
     )
     assert played.raised is None
     assert played.stop is None

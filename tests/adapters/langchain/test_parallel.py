@@ -16,6 +16,9 @@ from .playing import build, config_of, play
 from .scripted import USER, asking, reply, scripted
 
 ENTRIES = ("middleware", "tools", "handler")
+REPETITIONS = 10
+"""Case K10, in test_cases.py, has more of them with fewer calls."""
+
 THIRTY = reply(*(asking("look", {"q": i}, f"c{i}") for i in range(30)))
 TWICE = [reply(asking("look", {"q": 1}, "c1")), reply(asking("look", {"q": 1}, "c2"))]
 
@@ -54,7 +57,7 @@ class Waiting:
 def test_of_thirty_calls_in_one_reply_ten_run(entry: str, mode: str) -> None:
     counted, guard = Counted(), Guard(Policy(max_calls=10))
     agent = build(entry, "create_agent", guard, scripted(THIRTY), counted.look)
-    for i in range(50):
+    for i in range(REPETITIONS):
         counted.ran = 0
         played = play(agent, config_of(guard, entry, f"t{i}"), mode)
         assert counted.ran == 10
@@ -68,7 +71,7 @@ def test_of_thirty_async_calls_that_all_wait_ten_run(entry: str) -> None:
     async def repeated() -> None:
         waiting, guard = Waiting(), Guard(Policy(max_calls=10))
         agent = build(entry, "create_agent", guard, scripted(THIRTY), tool(waiting.look))
-        for i in range(50):
+        for i in range(REPETITIONS):
             waiting.started, waiting.ten = 0, asyncio.Event()
             config = config_of(guard, entry, f"t{i}")
             await asyncio.gather(agent.ainvoke(USER, config), return_exceptions=True)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from lastcall import Guard, Policy, Stopped, ToolPolicy
 from lastcall_langchain import GuardCallbackHandler, GuardMiddleware, guard_tool, guard_tools
+from lastcall_langchain.tools import guards_of
 
 from .playing import build, config_of, play
 from .scripted import USER, asked_alone, asking, reply, scripted, unanswered
@@ -305,6 +306,47 @@ def test_what_a_tool_says_of_itself_counts_and_what_is_said_here_wins() -> None:
     assert ran == [0, 1, 2]
     told.metadata = {"lastcall": ToolPolicy(max_calls=1)}
     assert guard_tool(told, guard).metadata == told.metadata
+
+
+@pytest.mark.parametrize("entry", ["tools", "middleware"])
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+def test_what_a_decorator_says_counts_where_the_metadata_says_nothing(
+    entry: str, mode: str
+) -> None:
+    ran: list[int] = []
+
+    def look(q: int) -> str:
+        """Look."""
+        ran.append(q)
+        return f"found {q}"
+
+    async def alook(q: int) -> str:
+        """Look."""
+        return look(q)
+
+    for body in (look, alook):
+        # As `@guard.wrap(max_calls=2)` leaves it; the decorator itself would count as well.
+        body.__lastcall_tool__ = ToolPolicy(max_calls=2)  # type: ignore[attr-defined]
+    made = tool("look")(look if mode == "invoke" else alook)
+    for said, runs in (({}, 2), ({"alert_calls": 1}, 2), ({"max_calls": 3}, 3)):
+        ran.clear()
+        made.metadata = {"lastcall": said}
+        guard, model = Guard(), scripted(*asked_alone("look", ({"q": i} for i in range(4))))
+        play(build(entry, "create_agent", guard, model, made), config_of(guard, entry), mode)
+        assert ran == list(range(runs)), said
+
+
+def test_what_is_said_of_a_guarded_tool_wins_over_its_decorator() -> None:
+    def look(q: int) -> str:
+        """Look."""
+        return f"found {q}"
+
+    guard = Guard()
+    made = tool(guard.wrap(max_calls=2, reads=True)(look))
+    made.metadata = {"lastcall": {"max_calls": 3}}
+    ((_, policy),) = guards_of(guard_tool(made, guard, max_repeats=4))
+    assert (policy.reads, policy.max_calls, policy.max_repeats) == (True, 3, 4)
+    assert policy.model_fields_set == {"reads", "max_calls", "max_repeats"}
 
 
 def test_a_wrong_tool_policy_is_named() -> None:

@@ -8,37 +8,92 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents import Agent, Runner, SQLiteSession
-from agents.testing import ScriptedModel, assistant_message, function_call
+from agents import Agent, Model, ModelResponse, Runner, SQLiteSession, Usage
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseCustomToolCall,
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
 
 from lastcall_openai_agents import stop_of
 
 ASKS = 40
 
 
+class Script(Model):
+    """Gives one reply a request, whole or streamed, whatever it is told. The SDK has one like it, but
+    only since lately, and it does not stream custom tools."""
+
+    def __init__(self, replies: Any) -> None:
+        self.replies = list(replies)
+        self.calls: list[Any] = []
+        """What it was asked, by request."""
+
+    async def get_response(
+        self, system_instructions: Any, input: Any, *rest: Any, **more: Any
+    ) -> Any:
+        return ModelResponse(output=self._next(input), usage=Usage(requests=1), response_id=None)
+
+    async def stream_response(
+        self, system_instructions: Any, input: Any, *rest: Any, **more: Any
+    ) -> Any:
+        response = Response(
+            id="r",
+            created_at=0,
+            model="script",
+            object="response",
+            output=self._next(input),
+            parallel_tool_calls=True,
+            tool_choice="auto",
+            tools=[],
+        )
+        yield ResponseCompletedEvent(
+            type="response.completed", response=response, sequence_number=0
+        )
+
+    def _next(self, asked: Any) -> list[Any]:
+        self.calls.append(asked)
+        assert self.replies, "asked more often than there are replies"
+        return self.replies.pop(0)
+
+
 def call(name: str, args: Any = None, id: str = "c1") -> Any:
-    return function_call(name, {} if args is None else args, call_id=id)
+    text = args if isinstance(args, str) else json.dumps({} if args is None else args)
+    return ResponseFunctionToolCall(
+        id=id, call_id=id, type="function_call", name=name, arguments=text
+    )
 
 
-def script(*replies: Any) -> ScriptedModel:
+def custom_call(name: str, text: str, id: str) -> Any:
+    return ResponseCustomToolCall(type="custom_tool_call", name=name, call_id=id, input=text)
+
+
+def script(*replies: Any) -> Script:
     """A model that gives *replies*, one a request: a text, a call, or a list of calls."""
-    return ScriptedModel([_reply(each) for each in replies])
+    return Script(_reply(each) for each in replies)
 
 
-def stubborn(name: str, args: Callable[[int], Any], times: int = ASKS) -> ScriptedModel:
+def stubborn(name: str, args: Callable[[int], Any], times: int = ASKS) -> Script:
     """A model that asks *times* times, whatever it is told."""
     return script(*[call(name, args(i), f"call-{i}") for i in range(times)], "done")
 
 
 def _reply(reply: Any) -> list[Any]:
     if isinstance(reply, str):
-        return [assistant_message(reply)]
+        text = ResponseOutputText(text=reply, type="output_text", annotations=[], logprobs=[])
+        message = ResponseOutputMessage(
+            id="m", type="message", role="assistant", status="completed", content=[text]
+        )
+        return [message]
     return list(reply) if isinstance(reply, list) else [reply]
 
 
 @dataclass
 class Played:
-    model: ScriptedModel
+    model: Script
     result: Any = None
     error: BaseException | None = None
     session: list[Any] = field(default_factory=list)
@@ -103,7 +158,3 @@ async def aplay(agent: Agent[Any], mode: str = "run", text: Any = "hi", **option
 
 def play(agent: Agent[Any], mode: str = "run", text: Any = "hi", **options: Any) -> Played:
     return asyncio.run(aplay(agent, mode, text, **options))
-
-
-def plain(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=str))

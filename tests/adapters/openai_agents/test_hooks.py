@@ -6,12 +6,11 @@ import asyncio
 
 from agents import Agent, CustomTool, ModelSettings, function_tool
 from agents.run_config import RunConfig
-from openai.types.responses import ResponseCustomToolCall
 
 from lastcall import Guard, Policy
 from lastcall_openai_agents import GuardHooks, RunStopped, guard_agent
 
-from .scripted import call, play, script, stubborn
+from .scripted import call, custom_call, play, script, stubborn
 
 
 class Missing(Exception):
@@ -95,16 +94,15 @@ def test_tools_that_are_guarded_already_are_left_to_it():
     assert played.error is None
 
 
-def test_custom_tools_are_refused_too():
+def test_custom_tools_are_refused_too(mode):
     ran = []
     tool = CustomTool(
         name="cust", description="d", on_invoke_tool=lambda c, t: ran.append(t) or "same"
     )
-    calls = [
-        ResponseCustomToolCall(type="custom_tool_call", name="cust", call_id=f"c{i}", input="x")
-        for i in range(9)
-    ]
-    played = play(Agent("A", tools=[tool], model=script(*calls, "done")), hooks=GuardHooks(Guard()))
+    calls = [custom_call("cust", "x", f"c{i}") for i in range(9)]
+    played = play(
+        Agent("A", tools=[tool], model=script(*calls, "done")), mode, hooks=GuardHooks(Guard())
+    )
     assert len(ran) == 3
     assert isinstance(played.error, RunStopped)
     assert not played.unanswered

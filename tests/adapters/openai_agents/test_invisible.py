@@ -23,12 +23,11 @@ from agents import (
     tool_output_guardrail,
 )
 from agents.tool_context import ToolContext
-from openai.types.responses import ResponseCustomToolCall
 
 from lastcall import Guard, Policy
 from lastcall_openai_agents import guard_agent, guard_tool, guard_tools
 
-from .scripted import call, play, script
+from .scripted import call, custom_call, play, script
 
 
 class Boom(RuntimeError):
@@ -323,17 +322,13 @@ def test_malformed_calls_in_a_row_end_the_turn():
     assert played.outputs["c0"] == "An error occurred while running the tool. Please try again."
 
 
-def custom_call(text, id):
-    return ResponseCustomToolCall(type="custom_tool_call", name="cust", call_id=id, input=text)
-
-
-def test_custom_tools_are_guarded_at_their_body():
+def test_custom_tools_are_guarded_at_their_body(mode):
     ran = []
     tool = CustomTool(
         name="cust", description="d", on_invoke_tool=lambda ctx, text: ran.append(text) or "same"
     )
-    model = script(*[custom_call("x", f"c{i}") for i in range(20)], "done")
-    played = play(guard_agent(Agent("A", tools=[tool], model=model), Guard()))
+    model = script(*[custom_call("cust", "x", f"c{i}") for i in range(20)], "done")
+    played = play(guard_agent(Agent("A", tools=[tool], model=model), Guard()), mode)
     assert len(ran) == 3
     assert played.stop is not None
     assert played.requests <= 6

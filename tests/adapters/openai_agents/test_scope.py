@@ -330,3 +330,46 @@ def test_stop_of_reads_a_streamed_run_whose_exception_was_seen_elsewhere():
         return stop_of(result)
 
     assert asyncio.run(scene()).tool == "work"
+
+
+class TestDecoratedAlone:
+    def reply(self, n, start=0):
+        return [call("note", {"n": start + i}, f"c{start + i}") for i in range(n)]
+
+    def test_thirty_calls_of_one_reply_are_one_round(self, mode):
+        guard, seen = Guard(Policy(tools={"note": {"max_calls": 10}})), []
+        model = script(self.reply(30), self.reply(1, 40), self.reply(1, 50), "done")
+        played = play(Agent("A", tools=[noting(guard, seen)], model=model), mode)
+        assert len(seen) == 10
+        assert played.requests == 3
+        assert played.stop.reason == "refusals"
+
+    def test_a_failure_meant_to_raise_ends_the_run_with_the_stop(self, mode):
+        guard = Guard(Policy(max_calls=1))
+        ran = []
+
+        @function_tool(failure_error_function=None)
+        @guard.wrap
+        def note(n: int) -> str:
+            ran.append(n)
+            return "ok"
+
+        model = script(self.reply(1), self.reply(1, 1), "done")
+        played = play(Agent("A", tools=[note], model=model), mode)
+        assert played.stop.reason == "ceiling"
+        assert ran == [0]
+
+    def test_what_is_declared_at_the_function_holds_when_its_agent_is_guarded(self, mode):
+        guard = Guard()
+        ran = []
+
+        @function_tool(name_override="other")
+        @guard.wrap(max_calls=1)
+        def note(n: int) -> str:
+            ran.append(n)
+            return f"ok {n}"
+
+        model = script(*[call("other", {"n": i}, f"c{i}") for i in range(3)], "done")
+        played = play(guard_agent(Agent("A", tools=[note], model=model), guard), mode)
+        assert ran == [0]
+        assert played.stop.tool == "other"
