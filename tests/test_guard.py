@@ -676,3 +676,11 @@ def test_an_attempt_of_a_call_seen_before_is_no_further_call(make_guard):
         guard.observe(verdict.ticket, Outcome(kind))
     assert (guard.report("r").totals.executed, guard.report("r").totals.attempts) == (1, 2)
     assert asked(guard, 2, id="c2", reply="2").stop.reason == "ceiling"
+
+
+def test_two_functions_of_one_name_that_say_different_things_have_said_nothing(make_guard):
+    guard = make_guard()
+    guard.wrap(name="a", reads=True)(lambda: None)
+    assert guard.declared("a").reads
+    guard.wrap(name="a", polls=True)(lambda: None)
+    assert guard.declared("a") == ToolPolicy()

@@ -113,7 +113,9 @@ class GuardCallbackHandler(BaseCallbackHandler):
         place = None
         if run.parent is not None:
             place = placed(self.guard, run.parent, metadata, around().get("configurable"))
-        verdict = self.guard.decide(put(call, place), declared_in(metadata))
+        verdict = self.guard.decide(
+            put(call, place), declared_in(metadata, self.guard.declared(call.tool))
+        )
         stop = stop_in(verdict)
         if stop is not None:
             # Nobody tells of the end of a run that did not begin.

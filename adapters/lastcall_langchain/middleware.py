@@ -118,13 +118,14 @@ class GuardMiddleware(AgentMiddleware):
 
     def _leaving(self, verdict: Verdict, state: AgentState[Any]) -> dict[str, Any] | None:
         """The update that ends the run; None while it may go on, or is to be answered first."""
-        if self.last_answer:
-            if answers.due(self.guard, verdict, state["messages"]):
-                return None
-            if stop_in(verdict) is not None and answers.given(state["messages"]):
-                return {"jump_to": "end"}
-        stop = stop_in(verdict)
-        return None if stop is None else {"jump_to": "end", "messages": [farewell(stop)]}
+        stop, messages = stop_in(verdict), state["messages"]
+        if self.last_answer and answers.due(self.guard, verdict, messages):
+            return None
+        if stop is None:
+            return None
+        if self.last_answer and answers.given(messages):
+            return {"jump_to": "end"}
+        return {"jump_to": "end", "messages": [farewell(stop)]}
 
     def _where(self) -> Where:
         found = place(self.guard)

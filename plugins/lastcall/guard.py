@@ -81,6 +81,7 @@ class Guard:
         self._reporter = Reporter(clock, listeners, words)
         self._scopes = Scopes(self, scope)
         self._known: dict[tuple[str, int], Known] = {}
+        self._declared: dict[str, ToolPolicy] = {}
         self._inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar(
             "lastcall_inside", default=()
         )
@@ -202,6 +203,16 @@ class Guard:
         if fn is None:
             return partial(wrapped, self, **tool)
         return wrapped(self, fn, **tool)
+
+    def declare(self, tool: str, declared: ToolPolicy) -> None:
+        """Keep what the maker of *tool* said of it, for seams that see nothing but its name. Two makers of
+        one name who say different things have said nothing."""
+        same = self._declared.setdefault(tool, declared) == declared
+        self._declared[tool] = declared if same else PLAIN
+
+    def declared(self, tool: str) -> ToolPolicy:
+        """What the maker of *tool* said of it."""
+        return self._declared.get(tool, PLAIN)
 
     def within(self, **where: Any) -> AbstractContextManager[Where]:
         """Say who calls: `with guard.within(run=..., turn=..., user=..., agent=..., thread=...)`. What is

@@ -147,6 +147,7 @@ def wrapped(
     wrapper.__annotations__ = dict(getattr(body, "__annotations__", {})) if plain else hints(body)
     wrapper.__lastcall__ = guard
     wrapper.__lastcall_tool__ = declared
+    guard.declare(name or str(own), declared)
     return cast("Callable[..., Any]", wrapper)
 
 

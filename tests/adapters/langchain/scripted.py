@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 STUBBORN = 40
 """How often a stubborn model asks, whatever it is told."""
 
-USER = {"messages": [("user", "go")]}
+USER: Any = {"messages": [("user", "go")]}
 
 
 class Scripted(BaseChatModel):

@@ -9,6 +9,7 @@ import pickle
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.language_models import FakeListLLM
 from langchain_core.runnables import RunnableLambda
@@ -21,7 +22,7 @@ from lastcall_langchain import GuardCallbackHandler, GuardMiddleware, RunStopped
 from lastcall_langchain.stops import ended, refusal
 
 from .playing import build, config_of, play
-from .scripted import asked_alone, asking, reply, scripted, stubborn
+from .scripted import USER, asked_alone, asking, reply, scripted, stubborn
 
 TWO = asked_alone("look", ({"q": i} for i in range(4)))
 
@@ -288,3 +289,20 @@ def test_the_middleware_alone_warns_of_nothing_and_keeps_nothing() -> None:
     agent = build("other", "create_agent", guard, scripted(*TWO), look)
     play(agent, config_of(guard, "other"))
     assert vars(middleware) == before
+
+
+def test_the_handler_knows_what_a_decorated_function_said_of_itself() -> None:
+    guard, ran = Guard(), []
+
+    @tool
+    @guard.wrap(max_repeats=6)
+    def wait() -> str:
+        """Wait."""
+        ran.append(1)
+        return "not yet"
+
+    agent = create_agent(stubborn(lambda i: {}, "wait"), [wait])
+    with pytest.raises(RunStopped) as stopped:
+        agent.invoke(USER, {"callbacks": [GuardCallbackHandler(guard)]})
+    assert len(ran) == 6
+    assert stopped.value.stop.reason == "refusals"

@@ -51,7 +51,7 @@ class Box:
     def looked(self, *_: Any) -> Any:
         raise TypeError("not to be looked into")
 
-    __repr__ = __str__ = __iter__ = __len__ = __reduce_ex__ = model_dump = looked  # type: ignore[assignment]
+    __repr__ = __str__ = __iter__ = __len__ = __reduce_ex__ = model_dump = looked
 
 
 class Boxed(AgentState[Any]):
@@ -283,7 +283,7 @@ def test_k14_copies_share_the_counter() -> None:
     compiled = graph.compile()
     for _ in range(2):
         ran.clear()
-        messages = compiled.invoke(USER)["messages"]  # type: ignore[arg-type]
+        messages = compiled.invoke(USER)["messages"]
         refused = [each for each in messages if each.type == "tool" and each.status == "error"]
         assert (len(ran), len(refused)) == (2, 2)
 
@@ -338,7 +338,7 @@ class TestK21:
 
     TIMES = {"ann": 3, "bob": 1}
 
-    def agents(self, guard: Guard, body: Callable[..., Any]) -> list[Any]:
+    def agents(self, guard: Guard, body: Any) -> list[Any]:
         scripts = (asked_alone("look", [{"q": 1}] * times) for times in self.TIMES.values())
         middleware, tools = [GuardMiddleware(guard)], tools_of([body], guard, "middleware")
         return [create_agent(scripted(*each), tools, middleware=middleware) for each in scripts]
@@ -420,8 +420,8 @@ class Search:
 
 
 def tool_of(body: Callable[..., Any]) -> StructuredTool:
-    kind: Any = "coroutine" if inspect.iscoroutinefunction(body) else "func"
-    return StructuredTool.from_function(**{kind: body}, name="search", description="Search.")
+    func, coroutine = (None, body) if inspect.iscoroutinefunction(body) else (body, None)
+    return StructuredTool.from_function(func, coroutine, name="search", description="Search.")
 
 
 @pytest.mark.parametrize(

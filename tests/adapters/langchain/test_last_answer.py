@@ -442,7 +442,7 @@ def test_a_guard_that_fails_asks_nothing() -> None:
         def __getattr__(self, name: str) -> Any:
             raise ConnectionError("the store is down")
 
-    guard, model = Guard(store=Down()), watched()  # type: ignore[arg-type]
+    guard, model = Guard(store=Down()), watched()
     guard.finish = lambda run: None  # type: ignore[method-assign]
     assert stop_of(played(agent_of(model, guard)).result) is not None
     assert model.requests == []

@@ -326,7 +326,7 @@ def test_what_a_decorator_says_counts_where_the_metadata_says_nothing(
 
     for body in (look, alook):
         # As `@guard.wrap(max_calls=2)` leaves it; the decorator itself would count as well.
-        body.__lastcall_tool__ = ToolPolicy(max_calls=2)  # type: ignore[attr-defined]
+        setattr(body, "__lastcall_tool__", ToolPolicy(max_calls=2))  # noqa: B010 - as it is read
     made = tool("look")(look if mode == "invoke" else alook)
     for said, runs in (({}, 2), ({"alert_calls": 1}, 2), ({"max_calls": 3}, 3)):
         ran.clear()
