@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from agents import Agent, FunctionTool, Handoff, RunResult, RunResultStreaming
 from agents import run as _run
 from agents import tool as _tool
-from agents.run_config import RunConfig
+from agents.run_config import ToolErrorFormatterArgs
 from agents.tool_context import ToolContext
 
 try:
@@ -152,11 +151,9 @@ def is_failure_text(tool: object, result: object) -> bool:
     return bool(result == say(tool_name=getattr(tool, "name", ""), timeout_seconds=seconds))
 
 
-TAKES_FORMATTER = "tool_error_formatter" in inspect.signature(RunConfig).parameters and hasattr(
-    _run, "_normalize_run_config_for_runner"
-)
-"""Whether a formatter is shown what a tool raised; without it a tool that is only decorated, or watched by
-hooks, tells the model the fixed sentence."""
+SHOWS_ERRORS = "tool_exception" in str(ToolErrorFormatterArgs.__annotations__.get("kind"))
+"""Whether a formatter is shown what a tool raised (since 0.24). Without it a tool that is only decorated
+tells the model the fixed sentence, and hooks cannot tell a 422 from any other failure."""
 
 
 def streamed_error(result: RunResult | RunResultStreaming) -> BaseException | None:

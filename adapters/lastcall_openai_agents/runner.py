@@ -132,7 +132,7 @@ def formatted(agent: Agent[Any], options: dict[str, Any]) -> None:
     """Put a formatter in *options* through which the model reads the stop that a failing tool ends in.
     Only where it is needed: tools that are merely decorated, or hooks."""
     guards = tuple(hooks_in(options.get("hooks")))
-    if not _sdk.TAKES_FORMATTER or not (guards or decorated(agent)):
+    if not _sdk.SHOWS_ERRORS or not (guards or decorated(agent)):
         return
     config: RunConfig | dict[str, Any] | None = options.get("run_config")
     if isinstance(config, RunConfig):

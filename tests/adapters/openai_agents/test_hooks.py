@@ -10,7 +10,7 @@ from agents.run_config import RunConfig
 from lastcall import Guard, Policy
 from lastcall_openai_agents import GuardHooks, RunStopped, guard_agent
 
-from .scripted import call, custom_call, play, script, stubborn
+from .scripted import call, custom_call, needs_errors, play, script, stubborn
 
 
 class Missing(Exception):
@@ -36,6 +36,7 @@ def test_a_refused_call_never_starts_and_the_model_reads_why(mode):
     assert len(guard.store) == 0
 
 
+@needs_errors
 def test_a_final_answer_that_was_raised_is_read_as_a_stop(mode):
     def body(n):
         raise Missing("no invoice")
@@ -47,6 +48,7 @@ def test_a_final_answer_that_was_raised_is_read_as_a_stop(mode):
     assert "Please try again" not in played.outputs["c1"]
 
 
+@needs_errors
 def test_the_formatter_of_ones_own_still_speaks(mode):
     def body(n):
         raise ValueError("plain")

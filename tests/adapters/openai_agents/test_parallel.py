@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import threading
 
@@ -12,7 +13,7 @@ from agents import Agent, RunConfig, Runner, function_tool, trace
 from lastcall import Guard, Policy
 from lastcall_openai_agents import GuardHooks, guard_agent, guard_tools
 
-from .scripted import aplay, call, play, script
+from .scripted import aplay, call, script
 
 
 def counting(kind, ran):
@@ -184,8 +185,6 @@ def test_run_sync_is_a_run_like_others():
 
 
 def test_copies_of_a_tool_share_its_counts():
-    import copy
-
     guard = Guard(Policy(max_calls=2))
     ran = []
 
@@ -218,4 +217,3 @@ def test_copies_of_a_tool_share_its_counts():
             assert played.stop.reason == "ceiling"
 
     asyncio.run(two_agents())
-    assert play is not None
