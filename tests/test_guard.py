@@ -684,3 +684,14 @@ def test_two_functions_of_one_name_that_say_different_things_have_said_nothing(m
     assert guard.declared("a").reads
     guard.wrap(name="a", polls=True)(lambda: None)
     assert guard.declared("a") == ToolPolicy()
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy.permissive(), Policy(enforce=False), Policy(max_attempts=9)]
+)
+def test_attempts_are_as_many_as_the_policy_says(make_guard, policy):
+    guard = make_guard(policy)
+    for _ in range(9):
+        ticket = asked(guard, 1, id="c1", reply="1").ticket
+        guard.observe(ticket, Outcome("paused"))
+    assert guard.report("r").totals.attempts == 9

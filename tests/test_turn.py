@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from lastcall import Call, Outcome, Policy, Stop, ToolPolicy, Where
 from lastcall.rules import Ceiling
 from lastcall.testing import assert_stopped
-from lastcall.turn import ATTEMPTS, KEPT, Turn, identity_of
+from lastcall.turn import KEPT, Turn, identity_of
 
 HERE = Where(run="r", turn="t")
 READS = ToolPolicy(reads=True)
@@ -74,7 +74,7 @@ class TestTheSameCallAgain:
 
     def test_may_be_started_three_times(self, make_guard):
         guard = make_guard()
-        assert ATTEMPTS == 3
+        assert Policy().max_attempts == 3
         assert [made(guard, self.ASKED) for _ in range(3)] == [None] * 3
         stop = assert_stopped(made(guard, self.ASKED), reason="attempts", scope="call")
         assert (stop.limit, stop.observed, stop.executed) == (3, 4, False)

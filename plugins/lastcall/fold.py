@@ -14,7 +14,7 @@ from lastcall.rules.near import Near
 from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
 from lastcall.tool import ToolPolicy
-from lastcall.turn import ATTEMPTS, Ended, Turn, identity_of
+from lastcall.turn import Ended, Turn, identity_of
 from lastcall.verdict import WIDTH, Ticket
 
 UNLIMITED = 2**62
@@ -46,9 +46,19 @@ class Lineup(Struct, frozen=True, gc=False):
     enforce: bool
     near: bool
     """Whether a rule will ask for the looser fingerprint."""
+    attempts: int | None = None
+    """How often one call may be started; None: as often as it likes."""
 
     @classmethod
-    def of(cls, rules: Iterable[Any], tool: ToolPolicy, kind: Kind, *, enforce: bool) -> Lineup:
+    def of(
+        cls,
+        rules: Iterable[Any],
+        tool: ToolPolicy,
+        kind: Kind,
+        *,
+        enforce: bool = True,
+        attempts: int | None = None,
+    ) -> Lineup:
         """Those of *rules* that have business with calls of *tool* and of *kind*."""
         asks: list[tuple[Before, int, bool, Any]] = []
         learns: list[tuple[After, int, bool, Any]] = []
@@ -66,7 +76,7 @@ class Lineup(Struct, frozen=True, gc=False):
                 learns.append((rule.after, place, rule.quiet, rule))
         tallies = tuple(rule for rule in looking if hasattr(rule, "takes"))
         near = any(isinstance(rule, Near) for rule in looking)
-        return cls(tuple(asks), tuple(learns), tuple(records), tallies, enforce, near)
+        return cls(tuple(asks), tuple(learns), tuple(records), tallies, enforce, near, attempts)
 
 
 class Decided(Struct, frozen=True, gc=False):
@@ -108,10 +118,9 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
         claims, owners = peeked(call, lineup)
         stop = repeated(call, turn.ended, now)
         return Plan(Decided(call, (stop,), (), claims, owners), claims=claims)
-    if tries >= ATTEMPTS:
-        stop = Stop.of(
-            call, "attempts", "call", now, rule="turn", limit=ATTEMPTS, observed=tries + 1
-        )
+    most = lineup.attempts
+    if most is not None and tries >= most:
+        stop = Stop.of(call, "attempts", "call", now, rule="turn", limit=most, observed=tries + 1)
         return refusal(call, turn, stop, lineup, records, now)
     writes: list[tuple[int, Any]] = []
     shadow: list[Stop] = []

@@ -285,9 +285,14 @@ class Guard:
         call = replace(self._scopes.place(call) or self._alone(call), policy=known.policy)
         lineup = known.lineups.get(call.kind)
         if lineup is None:
-            rules = self.policy.lineup(known.policy)
-            lineup = Lineup.of(rules, known.policy, call.kind, enforce=self.policy.enforce)
-            known.lineups[call.kind] = lineup
+            policy = self.policy
+            lineup = known.lineups[call.kind] = Lineup.of(
+                policy.lineup(known.policy),
+                known.policy,
+                call.kind,
+                enforce=policy.enforce,
+                attempts=policy.max_attempts if policy.enforce else None,
+            )
         if lineup.near:
             # Worked out here, since arguments may hold objects that run code of their own when looked
             # at, and inside its step a store is locked.

@@ -31,7 +31,7 @@ from lastcall.rules import (
     Streak,
     Terminal,
 )
-from lastcall.tool import PLAIN, Status, StatusMap, ToolPolicy
+from lastcall.tool import PLAIN, LimitOrNone, Status, StatusMap, ToolPolicy
 
 # The order of checks is this order: what is over, then this call's own past, then its tool's, then
 # rows of calls, and the ceiling last, since it takes something.
@@ -83,6 +83,8 @@ class Policy(BaseModel):
     """Statuses that are final besides those of the table (requirement A4)."""
     statuses: StatusMap = Field(default_factory=dict)
     """What a status means here; wins over `terminal_statuses`."""
+    max_attempts: LimitOrNone = 3
+    """How often one call may be started: resumed, retried by a node, approved. None: no limit."""
     on_fault: Literal["closed", "open"] = "closed"
     """What happens to a call that the guard cannot judge because of a fault of its own."""
     on_unscoped: Literal["warn", "error"] = "warn"
@@ -184,7 +186,8 @@ class Policy(BaseModel):
     @classmethod
     def permissive(cls, **settings: Any) -> Self:
         """No rule but the count of calls: identity, events and reports go on, nothing is refused."""
-        return cls(rules=(Ceiling(calls=None),), on_fault="open").replaced(**settings)
+        bare = cls(rules=(Ceiling(calls=None),), max_attempts=None, on_fault="open")
+        return bare.replaced(**settings)
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Self:
@@ -224,6 +227,7 @@ class Policy(BaseModel):
         head = {
             "preset": "empty",
             "enforce": self.enforce,
+            "max_attempts": self.max_attempts,
             "on_fault": self.on_fault,
             "on_unscoped": self.on_unscoped,
             "terminal_statuses": self.terminal_statuses,

@@ -21,9 +21,6 @@ ENTRY = IDENTITY + 1
 
 ONCE = b"\x01"
 
-ATTEMPTS = 3
-"""How often one call may be started (requirement A14)."""
-
 
 class Ended(Struct, frozen=True, gc=False):
     """The stop that ended the turn or the run, as far as later refusals repeat it."""

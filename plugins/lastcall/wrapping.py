@@ -120,10 +120,11 @@ def wrapped(
     except ValidationError as error:
         raise PolicyError(explained(error, (*ToolPolicy.model_fields, "name"))) from None
     own = getattr(fn, "__name__", type(fn).__name__)
+    called = name or str(own)
     arguments = Arguments(fn, body)
 
     def calling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Calling:
-        call = Call(name or str(own), arguments(args, kwargs))
+        call = Call(called, arguments(args, kwargs))
         return Calling(guard, call, declared, seam="wrap")
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -146,8 +147,9 @@ def wrapped(
     plain = hasattr(fn, "__globals__")
     wrapper.__annotations__ = dict(getattr(body, "__annotations__", {})) if plain else hints(body)
     wrapper.__lastcall__ = guard
+    wrapper.__lastcall_name__ = called
     wrapper.__lastcall_tool__ = declared
-    guard.declare(name or str(own), declared)
+    guard.declare(called, declared)
     return cast("Callable[..., Any]", wrapper)
 
 

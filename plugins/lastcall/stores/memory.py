@@ -35,7 +35,8 @@ class MemoryStore:
 
     A shard that nobody touches is forgotten between *ttl* and twice *ttl* seconds later (default six
     hours), so that what is never finished does not pile up. The limits it holds are those of this
-    process alone.
+    process alone. Its lock is not re-entrant: never call a guard from a finalizer (`__del__`, a weak
+    reference's callback), which may run in the middle of an update.
     """
 
     def __init__(self, *, ttl: float = 6 * 3600.0) -> None:
