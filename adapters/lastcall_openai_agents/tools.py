@@ -145,7 +145,7 @@ def passage_of(tool: FunctionTool, guard: Guard, declared: ToolPolicy) -> Passag
     if getattr(function, "__lastcall__", None) is not guard:
         return Passage(guard, declared)
     at_function: ToolPolicy = getattr(function, "__lastcall_tool__", PLAIN)
-    return Passage(guard, at_function.under(declared), alias=function.__name__)
+    return Passage(guard, at_function.under(declared), alias=function.__lastcall_name__)
 
 
 def guards_of(tool: object) -> Iterator[Guard]:
