@@ -85,15 +85,13 @@ def root_folder():
     return Path(__file__).parents[1]
 
 
-def test_no_good_run_is_touched_but_the_one_tree_search_that_loops(measured):
+def test_no_good_run_is_touched(measured):
     touched = [
         row["file"]
         for row, hit in measured
         if hit and row["outcome_label"] == "success" and not row["reviewed_loop"]
     ]
-    # One call four times in a row with one answer, on one branch of a search that succeeds elsewhere;
-    # the measured table leaves tree searches out (docs/rules.md).
-    assert touched == ["toolbench/runs/ToolBench-G3_answer_15_ChatGPT_DFS_woFilter_w2.json"]
+    assert touched == []
 
 
 def test_at_least_17_of_the_20_reviewed_loops_are_stopped(measured):

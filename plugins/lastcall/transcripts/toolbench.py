@@ -18,7 +18,7 @@ UNKNOWN_TOOL = 1
 
 class ToolBench:
     """An Action node names a tool, its Action Input child holds arguments and answer; walked depth
-    first, as it was run, with a turn for each branch."""
+    first, as it was run, with a turn for each branch between two forks."""
 
     name = "toolbench-answer-tree"
     specificity = 50
@@ -44,11 +44,12 @@ def _root(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _calls(root: dict[str, Any]) -> tuple[RecordedCall, ...]:
     pairing = Pairing()
-    # A stack, since a chain is as deep as a run is long. The flag: an older sibling was walked.
+    # A stack, since a chain is as deep as a run is long. The flag: the parent has other children, so
+    # that a branch begins here; the state before it is shared by all of them and belongs to none.
     waiting: list[tuple[dict[str, Any], Any, bool]] = [(root, None, False)]
     while waiting:
-        node, tool, again = waiting.pop()
-        if again:
+        node, tool, forked = waiting.pop()
+        if forked:
             pairing.user()
         kind = node.get("node_type")
         if kind == "Action":
@@ -57,7 +58,7 @@ def _calls(root: dict[str, Any]) -> tuple[RecordedCall, ...]:
             _call(pairing, tool, node)
             tool = None
         children = objects(node.get("children"))
-        waiting += [(child, tool, n > 0) for n, child in reversed([*enumerate(children)])]
+        waiting += [(child, tool, len(children) > 1) for child in reversed(children)]
     return pairing.calls()
 
 
