@@ -141,8 +141,8 @@ class Tally(Protocol):
         """The name and the limit of what the claim takes from, as they are shown."""
         ...
 
-    def settle(self, call: Call, outcome: Outcome) -> tuple[Release, ...]:
-        """What goes back once the outcome is known."""
+    def settle(self, call: Call, outcome: Outcome, taken_at: float) -> tuple[Release, ...]:
+        """What goes back, of what was taken at *taken_at*, once the outcome is known."""
         ...
 
 

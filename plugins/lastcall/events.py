@@ -41,6 +41,8 @@ class Event(Struct, frozen=True):
     run: str | None = None
     turn: str | None = None
     stop: Stop | None = None
+    """Without results and without words: what a service answers may quote arguments. The incident has
+    them (`guard.report(run)`)."""
 
     def fields(self) -> dict[str, Any]:
         """The event as plain data, without what is not set."""

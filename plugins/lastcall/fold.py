@@ -197,7 +197,7 @@ def observing(
             writes.append((0, settled))
     releases: tuple[Release, ...] = ()
     for tally in lineup.tallies:
-        releases += tally.settle(call, outcome)
+        releases += tally.settle(call, outcome, ticket.time)
     return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, (), releases)
 
 

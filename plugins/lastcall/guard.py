@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from lastcall import status
 from lastcall.call import Call, Outcome, Where
-from lastcall.contracts import Answer, Clock, Key, Step, Store
+from lastcall.contracts import Answer, Clock, Step, Store
 from lastcall.events import Event, log
 from lastcall.fold import Decided, Lineup, deciding, keys_of, observing
 from lastcall.policy import Policy
@@ -97,10 +97,10 @@ class Guard:
         UnscopedError for a call outside any run under `on_unscoped="error"`, and nothing else.
         """
         try:
-            call, keys, lineup = self._asked(call, declared)
-            now = self.clock()
-            decided, answer = self.store.update(keys, partial(deciding, call, lineup, now), now)
-            return self._decided(decided, answer, keys, lineup)
+            ticket = self._asked(call, declared)
+            step = partial(deciding, ticket.call, ticket.lineup, ticket.time)
+            decided, answer = self.store.update(ticket.keys, step, ticket.time)
+            return self._decided(ticket, decided, answer)
         except UnscopedError:
             raise
         except Exception as fault:
@@ -109,12 +109,10 @@ class Guard:
     async def adecide(self, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
         """`decide` for an event loop."""
         try:
-            call, keys, lineup = self._asked(call, declared)
-            now = self.clock()
-            decided, answer = await self.store.aupdate(
-                keys, partial(deciding, call, lineup, now), now
-            )
-            return self._decided(decided, answer, keys, lineup)
+            ticket = self._asked(call, declared)
+            step = partial(deciding, ticket.call, ticket.lineup, ticket.time)
+            decided, answer = await self.store.aupdate(ticket.keys, step, ticket.time)
+            return self._decided(ticket, decided, answer)
         except UnscopedError:
             raise
         except Exception as fault:
@@ -280,7 +278,8 @@ class Guard:
 
     # How.
 
-    def _asked(self, call: Call, declared: ToolPolicy) -> tuple[Call, tuple[Key, ...], Lineup]:
+    def _asked(self, call: Call, declared: ToolPolicy) -> Ticket:
+        """What is needed to decide about *call*: a ticket, should it be granted."""
         known = self._tool(call.name, declared)
         call = replace(self._scopes.place(call) or self._alone(call), policy=known.policy)
         lineup = known.lineups.get(call.kind)
@@ -297,7 +296,7 @@ class Guard:
             # Worked out here, since arguments may hold objects that run code of their own when looked
             # at, and inside its step a store is locked.
             _ = call.near
-        return call, keys_of(call, lineup), lineup
+        return Ticket(call, keys_of(call, lineup), lineup, self.clock())
 
     def _tool(self, name: str, declared: ToolPolicy) -> Known:
         at = (name, id(declared))
@@ -321,14 +320,8 @@ class Guard:
         run = ALONE + uuid4().hex
         return replace(call, where=replace(call.where, run=run, turn=run))
 
-    def _decided(
-        self,
-        decided: Decided,
-        answer: Answer,
-        keys: tuple[Key, ...],
-        lineup: Lineup,
-    ) -> Verdict:
-        call = decided.call
+    def _decided(self, ticket: Ticket, decided: Decided, answer: Answer) -> Verdict:
+        call = ticket.call = decided.call
         shadow = decided.shadow
         remaining: dict[str, int] = {}
         refused = answer.refused
@@ -350,7 +343,8 @@ class Guard:
             )
             return self._left(self._reporter.refused(call, (stop,), shadow, remaining))
         self._reporter.granted(call, shadow)
-        return Verdict(call, Ticket(call, keys, lineup, remaining), shadow=shadow)
+        ticket.remaining = remaining
+        return Verdict(call, ticket, shadow=shadow)
 
     def _settling(self, ticket: Ticket, outcome: Outcome) -> tuple[float, Step[Decided]]:
         if outcome.known:

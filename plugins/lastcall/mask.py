@@ -6,6 +6,7 @@ What may mean progress stays: counts, percentages, pages, prices, versions, stat
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 __all__ = ["masked"]
@@ -81,20 +82,25 @@ _SPAN: Final = (
 )  # fmt: skip
 
 # Most positions fail at the look-ahead, at the price of one character.
-_VOLATILE: Final = re.compile(
-    rf"(?=[0-9A-FJMNOSTWa-f]){_BEFORE}(?:"
-    rf"(?=[0-9])(?:{_HEX}|0x[0-9A-Fa-f]{{4,}}|{_DATE}|{_SPAN})"
-    rf"|(?=[A-Fa-f][0-9A-Fa-f]{{7}})(?:{_HEX})"
-    rf"|(?=[JFMASONDTW][a-z]{{2}})(?:{_NAMED_DATE})){_AFTER}"
-)
+
+
+@cache
+def _volatile() -> re.Pattern[str]:
+    # Compiled when first needed: a run without repeats never does.
+    return re.compile(
+        rf"(?=[0-9A-FJMNOSTWa-f]){_BEFORE}(?:"
+        rf"(?=[0-9])(?:{_HEX}|0x[0-9A-Fa-f]{{4,}}|{_DATE}|{_SPAN})"
+        rf"|(?=[A-Fa-f][0-9A-Fa-f]{{7}})(?:{_HEX})"
+        rf"|(?=[JFMASONDTW][a-z]{{2}})(?:{_NAMED_DATE})){_AFTER}"
+    )
 
 
 def masked(text: str) -> str:
     """The text with one mark for all that changes by itself; the middle of a long text stays."""
     if len(text) <= _HEAD + _TAIL:
-        return _VOLATILE.sub(_MARK, _collapsed(text))
+        return _volatile().sub(_MARK, _collapsed(text))
     head, tail = _collapsed(text[:_HEAD]), _collapsed(text[-_TAIL:])
-    return _VOLATILE.sub(_MARK, head) + text[_HEAD:-_TAIL] + _VOLATILE.sub(_MARK, tail)
+    return _volatile().sub(_MARK, head) + text[_HEAD:-_TAIL] + _volatile().sub(_MARK, tail)
 
 
 def _collapsed(text: str) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from http import HTTPStatus
 
 NEAR = 200
@@ -56,34 +57,39 @@ _REASONS = "|".join(
     rf"{code}(?={_GAP}(?:{'|'.join(map(re.escape, phrases))})\b)"
     for code, phrases in PHRASES.items()
 )
-_PHRASE = re.compile(
-    "|".join(
-        (
+
+
+@cache
+def _phrase() -> re.Pattern[str]:
+    # Compiling it takes longer than the rest of an import, and most runs never need it.
+    return re.compile(
+        "|".join(
             (
-                r"(?<![\w/.-])HTTPS?(?:/[1-3](?:\.\d)?)?(?:[ _-]?(?:status|error|response|code"
-                rf"|client|server|exception)){{0,3}}\s*[:=]?\s*['\"(]?{_CODE}"
-            ),
-            (
-                r"(?<![a-z0-9])(?<!exit )status(?:[ _-]?code)?['\"]?\s*(?:is|was|of)?\s*[:=]?"
-                rf"\s*['\"(]?{_CODE}"
-            ),
-            rf"(?<!\w)error[ _-]?code['\"]?\s*(?:is|was)?\s*[:=]?\s*{_CODE}",
-            rf"(?<!\w)error\s*[:(]?\s*{_CODE}{_NEXT}",
-            rf"error occurred \({_CODE}\)",
-            rf"(?<![\w.,/:-]){_CODE}{_GAP}(?:Client|Server) Error\b",
-            # "User 404 not found" is about user 404; "404 Not Found" is about the answer.
-            rf"(?<![\w.,/-])(?-i:({_REASONS}))",
-            rf"^\W{{0,3}}({_REASONS}|404(?= page not found))",
-            rf"^\s*{_CODE}, message=",
-        )
-    ),
-    re.IGNORECASE,
-)
+                (
+                    r"(?<![\w/.-])HTTPS?(?:/[1-3](?:\.\d)?)?(?:[ _-]?(?:status|error|response|code"
+                    rf"|client|server|exception)){{0,3}}\s*[:=]?\s*['\"(]?{_CODE}"
+                ),
+                (
+                    r"(?<![a-z0-9])(?<!exit )status(?:[ _-]?code)?['\"]?\s*(?:is|was|of)?\s*[:=]?"
+                    rf"\s*['\"(]?{_CODE}"
+                ),
+                rf"(?<!\w)error[ _-]?code['\"]?\s*(?:is|was)?\s*[:=]?\s*{_CODE}",
+                rf"(?<!\w)error\s*[:(]?\s*{_CODE}{_NEXT}",
+                rf"error occurred \({_CODE}\)",
+                rf"(?<![\w.,/:-]){_CODE}{_GAP}(?:Client|Server) Error\b",
+                # "User 404 not found" is about user 404; "404 Not Found" is about the answer.
+                rf"(?<![\w.,/-])(?-i:({_REASONS}))",
+                rf"^\W{{0,3}}({_REASONS}|404(?= page not found))",
+                rf"^\s*{_CODE}, message=",
+            )
+        ),
+        re.IGNORECASE,
+    )
 
 
 def status_in(text: str) -> int | None:
     """The status that a failure's text names in an anchored phrase near its beginning."""
-    found = _PHRASE.search(text, 0, NEAR + 60)
+    found = _phrase().search(text, 0, NEAR + 60)
     if found is None or found.start() > NEAR or found.lastindex is None:
         return None
     return int(found[found.lastindex])

@@ -102,9 +102,9 @@ class Reporter:
     def fault(self, call: Call, fault: Exception) -> None:
         """The guard itself failed on *call*."""
         log.error("the guard failed on %r", call.name, exc_info=fault)
-        message = f"{type(fault).__name__}: {fault}"
-        self._ledger.noted(call).faults.append(message)
-        self._say("fault", call, message=message)
+        self._ledger.noted(call).faults.append(f"{type(fault).__name__}: {fault}")
+        # What an exception says may quote an argument; an event holds none.
+        self._say("fault", call, message=type(fault).__name__)
 
     def finished(self, run: str) -> None:
         """*run* is over."""
@@ -149,7 +149,8 @@ class Reporter:
                 remaining=stop.remaining,
                 limit=stop.limit,
                 observed=stop.observed,
-                stop=stop,
+                # A service quotes arguments in its answers, and its answer is in the text.
+                stop=stop.model_copy(update={"detail": None, "text": ""}),
             )
 
     def _now(self) -> float:

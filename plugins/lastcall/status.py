@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -32,7 +32,7 @@ from lastcall.tool import PLAIN, Grade, ToolPolicy
 NO_MAP: Mapping[int, Grade] = MappingProxyType({})
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 NOT_IMPLEMENTED = frozenset((501, 505))
-CALLED_OFF = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+CALLED_OFF = (KeyboardInterrupt, SystemExit, GeneratorExit)
 DEPTH = 8
 """Causes of causes are followed so far."""
 WIDTH = 64
@@ -207,7 +207,10 @@ def _called_off(error: BaseException, depth: int = DEPTH) -> bool:
     members = _members(error)
     if members and depth:
         return all(_called_off(each, depth - 1) for each in members)
-    return isinstance(error, CALLED_OFF)
+    # Where asyncio was never loaded nothing can have been cancelled, and loading it takes a while.
+    asyncio = sys.modules.get("asyncio")
+    cancelled = asyncio is not None and isinstance(error, asyncio.CancelledError)
+    return cancelled or isinstance(error, CALLED_OFF)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

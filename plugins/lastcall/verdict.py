@@ -21,6 +21,8 @@ class Ticket(Struct, gc=False):
     call: Call
     keys: tuple[Key, ...] = ()
     lineup: Any = None
+    time: float = 0.0
+    """When the call was granted, in epoch seconds."""
     remaining: dict[str, int] = {}
     settled: bool = False
 

@@ -58,6 +58,8 @@ def advice(stop: Stop) -> str:
         after = f" in {stop.retry_after:g} seconds" if stop.retry_after else ""
         return f"The same call may be made again{after}."
     if stop.scope == "call":
+        if stop.reason == "fault":
+            return "This call was not made; tell the user."
         return (
             "This exact call will be refused again this turn; correct the arguments or tell the user"
             " what is missing."

@@ -57,7 +57,7 @@ class Ceiling(Settings, frozen=True):
             return "calls", self.calls
         return f"calls:{call.name}", call.policy.max_calls
 
-    def settle(self, call: Call, outcome: Outcome) -> tuple[Release, ...]:
+    def settle(self, call: Call, outcome: Outcome, taken_at: float) -> tuple[Release, ...]:
         # What was executed stays spent, whatever came of it.
         return ()
 
