@@ -59,7 +59,7 @@ def advice(stop: Stop) -> str:
         return f"The same call may be made again{after}."
     if stop.scope == "call":
         if stop.reason == "fault":
-            return "This call was not made; tell the user."
+            return "This exact call is not made this turn; tell the user."
         return (
             "This exact call will be refused again this turn; correct the arguments or tell the user"
             " what is missing."

@@ -95,7 +95,7 @@ def test_an_alert_belongs_to_its_counter():
 
 def test_a_failure_gives_nothing_back():
     for outcome in (ok(), failed()):
-        assert Ceiling().settle(call(), outcome) == ()
+        assert Ceiling().settle(call(), outcome, 0.0) == ()
 
 
 def test_only_calls_of_tools_count():
