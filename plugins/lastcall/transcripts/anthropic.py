@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lastcall.transcripts.blocks import hear
-from lastcall.transcripts.conversations import GLANCE, conversations, glance, holds, records
+from lastcall.transcripts.conversations import GLANCE, glance, holds, records, transcripts
 from lastcall.transcripts.fields import mapping, objects
-from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
 
 MARKS = frozenset({"tool_use", "tool_result", "thinking"})
@@ -32,14 +31,7 @@ class AnthropicMessages:
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a message list."""
-        for found in conversations(document, _message):
-            if isinstance(found, Unreadable):
-                yield found
-                continue
-            pairing = Pairing()
-            for message in found.messages:
-                hear(pairing, message)
-            yield Transcript(str(document.path), found.run, self.name, pairing.calls())
+        return transcripts(document, self.name, _message, hear)
 
 
 def _message(message: dict[str, Any]) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from lastcall.transcripts.fields import mapping, objects, text
-from lastcall.transcripts.recorded import Document, Unreadable
+from lastcall.transcripts.pairing import Pairing
+from lastcall.transcripts.recorded import Document, Transcript, Unreadable
 
 GLANCE = 20
 """How many messages or lines of a document are looked at to tell its format."""
@@ -91,6 +92,20 @@ def conversations(
         around = mapping(record)
         wanted = next((text(around[key]) for key in called if text(around.get(key))), None)
         yield Conversation(names.name(wanted), told)
+
+
+def transcripts(
+    document: Document, name: str, test: Test, hear: Callable[[Pairing, dict[str, Any]], None]
+) -> Iterator[Transcript | Unreadable]:
+    """One run of the format *name* for each conversation; *hear* takes in one message."""
+    for found in conversations(document, test):
+        if isinstance(found, Unreadable):
+            yield found
+            continue
+        pairing = Pairing()
+        for message in found.messages:
+            hear(pairing, message)
+        yield Transcript(str(document.path), found.run, name, pairing.calls())
 
 
 def _within(record: Any, keys: tuple[str, ...]) -> list[Any] | None:

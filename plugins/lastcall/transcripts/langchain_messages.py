@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lastcall.transcripts.conversations import conversations, holds
+from lastcall.transcripts.conversations import holds, transcripts
 from lastcall.transcripts.fields import mapping, objects, text, words
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
@@ -25,14 +25,7 @@ class LangChainMessages:
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a message list."""
-        for found in conversations(document, _message):
-            if isinstance(found, Unreadable):
-                yield found
-                continue
-            pairing = Pairing()
-            for message in found.messages:
-                _hear(pairing, *_opened(message))
-            yield Transcript(str(document.path), found.run, self.name, pairing.calls())
+        return transcripts(document, self.name, _message, _hear)
 
 
 def _message(message: dict[str, Any]) -> bool:
@@ -53,7 +46,8 @@ def _opened(message: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return plain.removesuffix("Chunk").removesuffix("Message").lower(), fields
 
 
-def _hear(pairing: Pairing, kind: str, fields: dict[str, Any]) -> None:
+def _hear(pairing: Pairing, message: dict[str, Any]) -> None:
+    kind, fields = _opened(message)
     role = fields.get("role") if kind == "chat" else None
     if kind == "human" or role == "user":
         pairing.user()

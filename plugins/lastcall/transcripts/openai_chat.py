@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lastcall.transcripts.chat import ROLES, hear
-from lastcall.transcripts.conversations import conversations, holds
+from lastcall.transcripts.conversations import holds, transcripts
 from lastcall.transcripts.fields import seconds
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
@@ -24,16 +24,13 @@ class OpenAIChat:
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a message list."""
-        for found in conversations(document, _message):
-            if isinstance(found, Unreadable):
-                yield found
-                continue
-            pairing = Pairing()
-            for message in found.messages:
-                hear(pairing, message, ts=seconds(message.get("timestamp")))
-            yield Transcript(str(document.path), found.run, self.name, pairing.calls())
+        return transcripts(document, self.name, _message, _hear)
 
 
 def _message(message: dict[str, Any]) -> bool:
     role = message.get("role")
     return isinstance(role, str) and role in ROLES
+
+
+def _hear(pairing: Pairing, message: dict[str, Any]) -> None:
+    hear(pairing, message, ts=seconds(message.get("timestamp")))
