@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from lastcall import Call, Outcome, Policy, Stop, ToolPolicy, Where
 from lastcall.rules import Ceiling
 from lastcall.testing import assert_stopped
-from lastcall.turn import KEPT, Turn, identity_of
+from lastcall.turn import KEPT, RECENT, Turn, identity_of
 
 HERE = Where(run="r", turn="t")
 READS = ToolPolicy(reads=True)
@@ -137,10 +137,17 @@ class TestAnotherCallUnderTheSameId:
 
 
 def test_only_so_many_identities_are_remembered():
-    calls = [call("look", n, id=str(n), reply=str(n)) for n in range(KEPT + 1)]
+    calls = [call("look", n, id=str(n), reply=str(n)) for n in range(RECENT + 1)]
     turn = granted(*calls)
     assert turn.attempts(identity_of(calls[0])) == 0
-    assert [turn.attempts(identity_of(each)) for each in calls[1:]] == [1] * KEPT
+    assert [turn.attempts(identity_of(each)) for each in calls[1:]] == [1] * RECENT
+
+
+def test_of_one_reply_more_are_remembered_and_for_one_reply_longer():
+    calls = [call("look", n, id=str(n), reply="one") for n in range(KEPT)]
+    following = call("look", 0, id="next", reply="two")
+    turn = granted(*calls, following)
+    assert [turn.attempts(identity_of(each)) for each in calls[1:]] == [1] * (KEPT - 1)
 
 
 @given(

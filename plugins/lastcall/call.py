@@ -122,7 +122,8 @@ class Outcome(Struct, frozen=True, dict=True):
     @lazy
     def digest(self) -> str:
         """16 hex characters of the content as it is."""
-        return digest(self.encoded)
+        content = self.content
+        return digest(content if type(content) is str else self.encoded)
 
     @lazy
     def like(self) -> str:

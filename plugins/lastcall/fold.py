@@ -286,13 +286,13 @@ def placed(call: Call, turn: Turn, *, again: bool) -> Call:
 
 def claimed(call: Call, lineup: Lineup) -> tuple[tuple[Claim, ...], tuple[Any, ...]]:
     """The claims of every tally, and whose each is."""
-    claims: list[Claim] = []
-    owners: list[Any] = []
+    claims: tuple[Claim, ...] = ()
+    owners: tuple[Any, ...] = ()
     for tally in lineup.tallies:
         if call.kind in tally.kinds:
             takes = tally.takes(call)
             if not (lineup.enforce and tally.enforce):
                 takes = tuple(replace(claim, limit=UNLIMITED) for claim in takes)
             claims += takes
-            owners += [tally] * len(takes)
-    return tuple(claims), tuple(owners)
+            owners += (tally,) * len(takes)
+    return claims, owners

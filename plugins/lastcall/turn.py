@@ -12,7 +12,10 @@ from lastcall.past import NOTHING, Past
 from lastcall.stop import Scope, Stop
 
 KEPT = 128
-"""Identities remembered; a resume or a retry comes soon or not at all."""
+"""Identities of one reply that are remembered."""
+
+RECENT = 48
+"""Identities remembered across replies: a resume or a retry comes soon or not at all."""
 
 IDENTITY = 8
 
@@ -81,7 +84,9 @@ class Turn(Struct, frozen=True, gc=False):
         if call.kind != "tool":
             return self
         if identity is not None:
-            seen = (seen + identity + ONCE)[-KEPT * ENTRY :]
+            # All of the reply at hand, however many it has; of those before it the latest.
+            kept = KEPT if call.reply == self.reply else max(RECENT, self.reply_calls)
+            seen = seen[-(kept - 1) * ENTRY :] + identity + ONCE
         order, write, writer, other = self.order + 1, self.write, self.writer, self.other_write
         if not call.policy.reads:
             print_ = call.fingerprint
