@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -235,9 +234,8 @@ class TestBreakingOff:
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
         done = started("replay", pipe)
-        # The pipe opens once somebody reads it: the command is at work by then.
+        # The pipe opens once somebody reads it: the command is at work by then, and waits for more.
         with pipe.open("w"):
-            time.sleep(0.2)
             done.send_signal(signal.SIGINT)
             assert done.communicate() == ("", "")
         assert done.returncode == 130

@@ -25,8 +25,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, RootModel
 
-from lastcall.fingerprint import canonical, exact, like, loose, raw
+from lastcall.fingerprint import canonical, digest, encoded, exact, loose, masked_digest
 from lastcall.walk import walked
+
+
+def raw(content):
+    """The digest of a result as it is."""
+    return digest(encoded(content))
+
+
+def like(content):
+    """The digest of a result without what changes by itself."""
+    return masked_digest(encoded(content))
 
 
 class Colour(Enum):

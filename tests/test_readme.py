@@ -76,7 +76,7 @@ def test_a_wrapped_function_stops_at_its_third_equal_call(root, capsys):
     exec(blocks(root / "README.md", "python")[2], {})
     out = capsys.readouterr().out
     assert "already made 2 times" in out
-    assert "executed=2" in out
+    assert "executed=2 attempts=2 refused=1" in out
 
 
 def test_the_replay_commands_of_the_readme_do_what_it_says(root, capsys, monkeypatch):

@@ -22,7 +22,7 @@ from lastcall.mask import masked
 from lastcall.scalars import Unparsed, scalar, text
 from lastcall.walk import fields, walked
 
-__all__ = ["canonical", "exact", "like", "loose", "raw"]
+__all__ = ["canonical", "digest", "encoded", "exact", "loose", "masked_digest"]
 
 _MAX_DEPTH: Final = 100
 # Some versions write 1e16 without the sign; every "e" is a suspect then.
@@ -107,16 +107,6 @@ def masked_digest(data: str | bytes) -> str:
     if isinstance(data, str):
         return _hash_text(masked(data))
     return _hash(masked(data.decode()).encode())
-
-
-def raw(content: object) -> str:
-    """The digest of a result as it is."""
-    return digest(encoded(content))
-
-
-def like(content: object) -> str:
-    """The digest of a result without what changes by itself."""
-    return masked_digest(encoded(content))
 
 
 def _is_text(value: object) -> TypeGuard[str]:

@@ -15,7 +15,18 @@ from time import perf_counter
 
 import orjson
 
-from lastcall.fingerprint import exact, like, loose, raw
+from lastcall.fingerprint import digest, encoded, exact, loose, masked_digest
+
+
+def raw(content):
+    """The digest of a result as it is."""
+    return digest(encoded(content))
+
+
+def like(content):
+    """The digest of a result without what changes by itself."""
+    return masked_digest(encoded(content))
+
 
 BLOCKS = 31
 SECONDS_A_BLOCK = 0.01

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from lastcall import Call, Outcome, Stop, ToolPolicy, Where
 from lastcall.contracts import Halt
-from lastcall.fingerprint import raw
 from lastcall.past import NOTHING
 from lastcall.tool import PLAIN
 
@@ -41,7 +40,7 @@ def passing(status=503, error="busy", retry_after=None):
 
 def digest(content):
     """What the rules know a plain result by."""
-    return raw(content)
+    return Outcome(content=content).digest
 
 
 def tool(**settings):

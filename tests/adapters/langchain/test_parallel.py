@@ -16,8 +16,7 @@ from .playing import build, config_of, play
 from .scripted import USER, asking, reply, scripted
 
 ENTRIES = ("middleware", "tools", "handler")
-REPETITIONS = 10
-"""Case K10, in test_cases.py, has more of them with fewer calls."""
+REPETITIONS = 50
 
 THIRTY = reply(*(asking("look", {"q": i}, f"c{i}") for i in range(30)))
 TWICE = [reply(asking("look", {"q": 1}, "c1")), reply(asking("look", {"q": 1}, "c2"))]
