@@ -12,6 +12,8 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from lastcall_langchain.callbacks import GuardCallbackHandler
+from lastcall_langchain.instrument import instrument
+from lastcall_langchain.nodes import tool_node_wrappers
 from lastcall_langchain.stops import RunStopped, stop_of
 from lastcall_langchain.tools import guard_tool, guard_tools
 
@@ -24,7 +26,9 @@ __all__ = [
     "RunStopped",
     "guard_tool",
     "guard_tools",
+    "instrument",
     "stop_of",
+    "tool_node_wrappers",
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware import (
@@ -17,12 +17,12 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import override
 
-from lastcall import Call, Guard, Outcome, Verdict, Where
+from lastcall import Guard, Outcome, Verdict, Where
 from lastcall_langchain import answers
-from lastcall_langchain.passing import PLAIN, Passage, apassed, passed, stop_in
+from lastcall_langchain.nodes import passage_of
+from lastcall_langchain.passing import apassed, passed, stop_in
 from lastcall_langchain.places import place
-from lastcall_langchain.stops import TOOL_NODES, farewell
-from lastcall_langchain.tools import declared_by, heard_tool
+from lastcall_langchain.stops import farewell
 from lastcall_langchain.tracker import request as model_request
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class GuardMiddleware(AgentMiddleware):
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Handler
     ) -> ToolMessage | Command[Any]:
-        passage, asked = self._passage(request, handler)
+        passage, asked = passage_of(self.guard, "middleware", request, handler)
         return passed(passage, lambda: handler(asked))  # type: ignore[no-any-return]
 
     @override
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: AsyncHandler
     ) -> ToolMessage | Command[Any]:
-        passage, asked = self._passage(request, handler)
+        passage, asked = passage_of(self.guard, "middleware", request, handler)
         return await apassed(passage, lambda: handler(asked))  # type: ignore[no-any-return]
 
     @override
@@ -130,44 +130,3 @@ class GuardMiddleware(AgentMiddleware):
     def _where(self) -> Where:
         found = place(self.guard)
         return Where() if found is None else found.where
-
-    def _passage(
-        self, request: ToolCallRequest, handler: Callable[..., Any]
-    ) -> tuple[Passage, ToolCallRequest]:
-        """How the call passes the guard, and what is then asked of the tool."""
-        asked, tool = request.tool_call, request.tool
-        index, size = position(request.state, asked["id"])
-        call = Call(
-            asked["name"],
-            asked["args"],
-            id=asked["id"],
-            kind="malformed" if tool is None and last(handler) else "tool",
-            index=index,
-            size=size,
-        )
-        declared = PLAIN if tool is None else declared_by(tool)
-        passage = Passage(self.guard, "middleware", call, request.runtime.config, declared)
-        if tool is not None and tool.handle_tool_error:
-            # It would make text of the exception that has the status.
-            request = request.override(tool=heard_tool(tool))
-        return passage, request
-
-
-def last(handler: Callable[..., Any]) -> bool:
-    """Whether ToolNode itself comes next; another middleware may know a tool that it does not."""
-    return getattr(handler, "__module__", "") in TOOL_NODES
-
-
-def position(state: Any, call_id: str | None) -> tuple[int, int | None]:
-    """The place of a call in the message that asked for it, and how many calls that has."""
-    messages = (
-        state.get("messages") if isinstance(state, dict) else getattr(state, "messages", state)
-    )
-    if isinstance(messages, Sequence):
-        for message in reversed(messages):
-            if isinstance(message, AIMessage):
-                ids = [call["id"] for call in message.tool_calls]
-                if call_id in ids:
-                    return ids.index(call_id), len(ids)
-                break
-    return 0, None

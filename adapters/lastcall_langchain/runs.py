@@ -95,6 +95,8 @@ class Runs:
         self._runs: dict[UUID, Run] = {}
         self._roots: OrderedDict[UUID, Root] = OrderedDict()
         self._paused: OrderedDict[tuple[str, str | None], Root] = OrderedDict()
+        self.everywhere: tuple[Guard, ...] = ()
+        """The guards of the whole process: each has a part in every root from its start."""
 
     def __len__(self) -> int:
         return len(self._runs) + len(self._roots) + len(self._paused)
@@ -256,6 +258,8 @@ class Runs:
         if root is None:
             root = Root(str(run_id), pausable)
         root.paused = False
+        for guard in self.everywhere:
+            root.guards.add(guard)
         self._roots[run_id] = root
         return root
 

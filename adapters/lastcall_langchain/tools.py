@@ -17,6 +17,9 @@ from lastcall_langchain.passing import PLAIN, Passage, apassed, declared_in, pas
 DECLARED = "__lastcall_tool__"
 """Where a function decorated with `@guard.wrap(...)` keeps what was said of it."""
 
+STATE = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+"""All that a pydantic object is, beside its class."""
+
 GUARDS = "__lastcall__"
 """Where a guarded copy keeps its guards, innermost first, each with what was said of the tool."""
 
@@ -44,8 +47,17 @@ def guard_tools(tools: Iterable[BaseTool | Callable[..., Any]], guard: Guard) ->
 
 
 def heard_tool(tool: BaseTool) -> BaseTool:
-    """A copy of *tool* whose body tells what it returned or raised before LangChain makes text of it."""
-    return swapped(tool, listening(type(tool)))
+    """*tool* seen as one whose body tells what it returned or raised before LangChain makes text of it.
+
+    No copy: both are one state, since a tool may count or cache in its own fields.
+    """
+    cls = listening(type(tool))
+    if cls is type(tool):
+        return tool
+    seen = cls.__new__(cls)
+    for name in STATE:
+        object.__setattr__(seen, name, getattr(tool, name))
+    return seen
 
 
 def swapped(tool: BaseTool, cls: type[BaseTool]) -> BaseTool:
@@ -137,10 +149,22 @@ def guards_of(tool: BaseTool) -> tuple[tuple[Guard, ToolPolicy], ...]:
 
 def passages(tool: BaseTool, tool_input: Any, kwargs: Mapping[str, Any]) -> Iterator[Passage]:
     """The passages of a call that `run` or `arun` was asked for, innermost first."""
+    for guard, declared in guards_of(tool):
+        yield passage_of(tool, guard, "tool", declared, tool_input, kwargs)
+
+
+def passage_of(
+    tool: BaseTool,
+    guard: Guard,
+    seam: str,
+    declared: ToolPolicy,
+    tool_input: Any,
+    kwargs: Mapping[str, Any],
+) -> Passage:
+    """How a call that `run` or `arun` was asked for passes *guard* at *seam*."""
     args = tool_input
     if isinstance(tool_input, dict):
         args = tool._filter_injected_args(tool_input)  # noqa: SLF001 - as LangChain's own callbacks
     config = kwargs.get("config") or {"callbacks": kwargs.get("callbacks")}
-    for guard, declared in guards_of(tool):
-        call = Call(tool.name, args, id=kwargs.get("tool_call_id"))
-        yield Passage(guard, "tool", call, config, declared)
+    call = Call(tool.name, args, id=kwargs.get("tool_call_id"))
+    return Passage(guard, seam, call, config, declared)
