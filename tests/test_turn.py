@@ -201,10 +201,26 @@ class TestItsEnd:
     def stop(self, scope, where=HERE):
         return Stop.of(call(where=where), scope, scope, 0.0, rule="rule")
 
-    @pytest.mark.parametrize("scope", ["call", "tool"])
-    def test_a_narrow_stop_ends_nothing(self, scope):
+    def test_a_stop_of_one_call_changes_nothing(self):
         turn = Turn(turn="t")
-        assert turn.stopped(self.stop(scope)) is turn
+        assert turn.stopped(self.stop("call")) is turn
+
+    def test_a_stop_of_a_tool_closes_it_once_and_for_this_turn(self):
+        turn = Turn(turn="t").stopped(self.stop("tool"))
+        assert turn.ended is None
+        assert [each.tool for each in turn.closed] == ["look"]
+        assert turn.stopped(self.stop("tool")) is turn
+        assert turn.at(call(where=Where(run="r", turn="next"))).closed == ()
+        late = self.stop("tool", Where(run="r", turn="earlier"))
+        assert Turn(turn="t").stopped(late).closed == ()
+
+    def test_a_pardon_opens_what_was_closed_and_raises_a_limit(self):
+        turn = Turn(turn="t").stopped(self.stop("tool")).stopped(self.stop("turn"))
+        free = turn.pardoned(call(id="c", reply="1"), {"calls": 5}, 2)
+        assert (free.ended, free.closed, free.raised) == (None, (), {"calls": 5})
+        assert free.asked == {"1 c": 2}
+        assert free.pardoned(call(), {"calls": 2}, 1).raised == {"calls": 7}
+        assert free.at(call(where=Where(run="r", turn="next"))).raised == {"calls": 5}
 
     def test_the_first_stop_stands(self):
         turn = Turn(turn="t").stopped(self.stop("turn"))

@@ -12,6 +12,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from lastcall_langchain.callbacks import GuardCallbackHandler
+from lastcall_langchain.coverage import Coverage, Gap, attach, coverage
 from lastcall_langchain.instrument import instrument
 from lastcall_langchain.nodes import tool_node_wrappers
 from lastcall_langchain.stops import RunStopped, stop_of
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
     from lastcall_langchain.middleware import GuardMiddleware
 
 __all__ = [
+    "Coverage",
+    "Gap",
     "GuardCallbackHandler",
     "GuardMiddleware",
     "RunStopped",
+    "attach",
+    "coverage",
     "guard_tool",
     "guard_tools",
     "instrument",

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from lastcall import Guard, Stop, Verdict
 from lastcall_langchain.places import run_of
-from lastcall_langchain.runs import RUNS, Run, bubbles
+from lastcall_langchain.runs import RUNS, agent_of, bubbles
 from lastcall_langchain.stops import farewell, mark, marked
 
 if TYPE_CHECKING:
@@ -58,13 +58,18 @@ def request_for(stop: Stop, request: ModelRequest) -> ModelRequest:
     bare = request.override(
         tools=[], tool_choice=None, response_format=None, model_settings=settings
     )
+    return with_instruction(bare, stop.text)
+
+
+def with_instruction(request: ModelRequest, text: str) -> ModelRequest:
+    """*request* with *text* at the end of its instructions."""
     # At the front: some providers take nothing but a reply after the results of tools.
     if not hasattr(request, "system_message"):
         # The first langchain 1.x has but a text.
-        before: Any = bare.system_prompt
-        text: Any = {"system_prompt": f"{before}\n\n{stop.text}" if before else stop.text}
-        return bare.override(**text)
-    return bare.override(system_message=instructed(bare.system_message, stop.text))
+        before: Any = request.system_prompt
+        said: Any = {"system_prompt": f"{before}\n\n{text}" if before else text}
+        return request.override(**said)
+    return request.override(system_message=instructed(request.system_message, text))
 
 
 def instructed(system: SystemMessage | None, text: str) -> SystemMessage:
@@ -102,14 +107,6 @@ def not_given(error: Exception, stop: Stop) -> AIMessage:
         raise error
     log.warning("no last answer was given: %r", error)
     return farewell(stop)
-
-
-def agent_of(run: Run) -> Run:
-    """The run of the graph in one of whose nodes *run* is."""
-    at = run
-    while at.parent is not None and at.ns == run.ns:
-        at = at.parent
-    return at
 
 
 def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:

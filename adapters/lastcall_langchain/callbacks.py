@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Self
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.outputs import LLMResult
 from typing_extensions import override
 
 from lastcall import Call, Guard, Ticket
 from lastcall_langchain import outcomes
+from lastcall_langchain.ask import leave
 from lastcall_langchain.passing import declared_in, drain, put, stop_in
 from lastcall_langchain.places import around, placed
+from lastcall_langchain.requests import gate
 from lastcall_langchain.runs import RUNS, Run
+from lastcall_langchain.shown import show
 from lastcall_langchain.stops import refusal
-from lastcall_langchain.tracker import gate, tool_began
+from lastcall_langchain.tracker import TRACKER, tool_began
 
 SEAM = "callback"
 
@@ -39,6 +42,11 @@ class GuardCallbackHandler(BaseCallbackHandler):
         self.guard = guard
         self._lock = threading.Lock()
         self._open: OrderedDict[UUID, Ticket] = OrderedDict()
+
+    @property
+    def on_llm_new_token(self) -> Callable[..., Any]:
+        """Nothing, at no cost; see the tracker's."""
+        return TRACKER.on_llm_new_token
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
@@ -86,7 +94,8 @@ class GuardCallbackHandler(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._gate(run_id, parent_run_id, metadata, messages)
+        params = kwargs.get("invocation_params")
+        gate((self.guard,), RUNS.get(parent_run_id), run_id, metadata, messages, params)
 
     @override
     def on_llm_start(
@@ -99,28 +108,25 @@ class GuardCallbackHandler(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._gate(run_id, parent_run_id, metadata, [prompts])
-
-    @override
-    def on_llm_end(
-        self, response: LLMResult, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
-    ) -> None:
-        run = RUNS.get(parent_run_id)
-        if run is not None:
-            RUNS.replied(run, calls_in(response))
+        params = kwargs.get("invocation_params")
+        gate((self.guard,), RUNS.get(parent_run_id), run_id, metadata, [prompts], params)
 
     def _judge(self, call: Call, run: Run, metadata: dict[str, Any] | None) -> None:
         place = None
         if run.parent is not None:
             place = placed(self.guard, run.parent, metadata, around().get("configurable"))
-        verdict = self.guard.decide(
-            put(call, place), declared_in(metadata, self.guard.declared(call.tool))
-        )
+        declared = declared_in(metadata, self.guard.declared(call.tool))
+        try:
+            verdict = leave(self.guard, put(call, place), declared)
+        except BaseException:
+            # Nobody tells of the end of a run that did not begin: it waits for a person.
+            RUNS.ended(run.id)
+            raise
         stop = stop_in(verdict)
         if stop is not None:
-            # Nobody tells of the end of a run that did not begin.
             RUNS.ended(run.id)
             drain(place, stop)
+            show(stop, run)
             raise refusal(stop)
         if verdict.ticket is not None:
             with self._lock:
@@ -131,23 +137,3 @@ class GuardCallbackHandler(BaseCallbackHandler):
     def _closed(self, run_id: UUID) -> Ticket | None:
         with self._lock:
             return self._open.pop(run_id, None)
-
-    def _gate(
-        self,
-        run_id: UUID,
-        parent_run_id: UUID | None,
-        metadata: dict[str, Any] | None,
-        messages: list[Any],
-    ) -> None:
-        run = RUNS.get(parent_run_id)
-        if run is not None:
-            gate((self.guard,), run, run_id, metadata, messages)
-
-
-def calls_in(response: LLMResult) -> tuple[str | None, ...]:
-    """The ids of the calls that a model's answer asks for."""
-    for generation in response.generations[:1]:
-        for each in generation[:1]:
-            message = getattr(each, "message", None)
-            return tuple(call["id"] for call in getattr(message, "tool_calls", ()))
-    return ()

@@ -17,13 +17,17 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import override
 
-from lastcall import Guard, Outcome, Verdict, Where
+from lastcall import Guard, Outcome, Ticket, Verdict, Where
 from lastcall_langchain import answers
+from lastcall_langchain.ask import aleave, leave
 from lastcall_langchain.nodes import passage_of
 from lastcall_langchain.passing import apassed, passed, stop_in
-from lastcall_langchain.places import place
+from lastcall_langchain.places import place, run_of
+from lastcall_langchain.requests import request
+from lastcall_langchain.runs import RUNS, agent_of
+from lastcall_langchain.shown import show
 from lastcall_langchain.stops import farewell
-from lastcall_langchain.tracker import request as model_request
+from lastcall_langchain.withdrawal import withdrawn
 
 if TYPE_CHECKING:
     # The first langchain 1.x has it elsewhere.
@@ -37,16 +41,23 @@ class GuardMiddleware(AgentMiddleware):
     """Refuses calls in `wrap_tool_call` and ends the run in `before_model`.
 
     It keeps nothing of its own: one object may serve any number of agents at once. *last_answer*: the
-    model is asked once more, without tools, and its text is the output. *name* tells it from a second
+    model is asked once more, without tools, and its text is the output. *withdraw*: tools that are closed
+    for the turn are taken out of the model's requests, with the reason in its instructions. *name* tells it from a second
     one in the same agent.
     """
 
     def __init__(
-        self, guard: Guard, *, last_answer: bool = False, name: str = "GuardMiddleware"
+        self,
+        guard: Guard,
+        *,
+        last_answer: bool = False,
+        withdraw: bool = False,
+        name: str = "GuardMiddleware",
     ) -> None:
         super().__init__()
         self.guard = guard
         self.last_answer = last_answer
+        self.withdraw = withdraw
         self._name = name
 
     @property
@@ -75,9 +86,10 @@ class GuardMiddleware(AgentMiddleware):
         state: AgentState[Any],
         runtime: Runtime[Any],
     ) -> dict[str, Any] | None:
-        verdict = self.guard.decide(model_request(self._where()))
-        if verdict.ticket is not None:
-            self.guard.observe(verdict.ticket, Outcome())
+        verdict = leave(self.guard, request(self._where()))
+        unused = self._granted(verdict)
+        if unused is not None:
+            self.guard.observe(unused, Outcome("cancelled"))
         return self._leaving(verdict, state)
 
     @override
@@ -87,9 +99,10 @@ class GuardMiddleware(AgentMiddleware):
         state: AgentState[Any],
         runtime: Runtime[Any],
     ) -> dict[str, Any] | None:
-        verdict = await self.guard.adecide(model_request(self._where()))
-        if verdict.ticket is not None:
-            await self.guard.aobserve(verdict.ticket, Outcome())
+        verdict = await aleave(self.guard, request(self._where()))
+        unused = self._granted(verdict)
+        if unused is not None:
+            await self.guard.aobserve(unused, Outcome("cancelled"))
         return self._leaving(verdict, state)
 
     @override
@@ -98,7 +111,7 @@ class GuardMiddleware(AgentMiddleware):
     ) -> ModelResponse | AIMessage:
         stop = answers.asked_for(self.guard)
         if stop is None:
-            return handler(request)
+            return handler(withdrawn(self.guard, request) if self.withdraw else request)
         try:
             return answers.given_by(handler(answers.request_for(stop, request)), stop)
         except Exception as error:
@@ -110,7 +123,7 @@ class GuardMiddleware(AgentMiddleware):
     ) -> ModelResponse | AIMessage:
         stop = answers.asked_for(self.guard)
         if stop is None:
-            return await handler(request)
+            return await handler(withdrawn(self.guard, request) if self.withdraw else request)
         try:
             return answers.given_by(await handler(answers.request_for(stop, request)), stop)
         except Exception as error:
@@ -125,7 +138,15 @@ class GuardMiddleware(AgentMiddleware):
             return None
         if self.last_answer and answers.given(messages):
             return {"jump_to": "end"}
+        show(stop)
         return {"jump_to": "end", "messages": [farewell(stop)]}
+
+    def _granted(self, verdict: Verdict) -> Ticket | None:
+        """Keep the leave for the request that follows; gives back one to settle here."""
+        run = run_of()
+        if verdict.ticket is None or run is None:
+            return verdict.ticket
+        return RUNS.grant(agent_of(run), self.guard, verdict.ticket)
 
     def _where(self) -> Where:
         found = place(self.guard)

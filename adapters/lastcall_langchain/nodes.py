@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from langchain_core.messages import AIMessage
 
 from lastcall import Call, Guard
-from lastcall_langchain.passing import PLAIN, Passage, apassed, passed
+from lastcall_langchain.passing import Passage, apassed, passed
+from lastcall_langchain.places import PLAIN
 from lastcall_langchain.stops import TOOL_NODES
 from lastcall_langchain.tools import declared_by, heard_tool
 

@@ -10,11 +10,10 @@ from langchain_core.messages import ToolMessage
 
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict
 from lastcall_langchain import outcomes
-from lastcall_langchain.places import Place, place
+from lastcall_langchain.ask import aleave, leave
+from lastcall_langchain.places import PLAIN, Place, place
+from lastcall_langchain.shown import show
 from lastcall_langchain.stops import KEY, answer, refusal
-
-PLAIN = ToolPolicy()
-"""A tool of which nothing was said. One object, so that the guard knows it again."""
 
 KNOWN_POLICIES = 1024
 _POLICIES: dict[str, ToolPolicy] = {}
@@ -90,6 +89,7 @@ class Passage:
 
     def told(self, stop: Stop, *, value: Any = None, cause: BaseException | None = None) -> Any:
         """*stop* as the answer to the call, in place of *value* or of the exception *cause*."""
+        show(stop)
         if self.call.id is None:
             raise refusal(stop) from cause
         message = answer(stop, self.call.id, self.call.tool)
@@ -108,7 +108,7 @@ def passed(passage: Passage, body: Callable[[], Any]) -> Any:
     """Take a call past the guard."""
     if passage.inside:
         return body()
-    verdict = passage.guard.decide(passage.call, passage.declared)
+    verdict = leave(passage.guard, passage.call, passage.declared)
     ticket = verdict.ticket
     if ticket is None:
         return passage.refused(verdict)
@@ -126,7 +126,7 @@ async def apassed(passage: Passage, body: Callable[[], Awaitable[Any]]) -> Any:
     """`passed` for an event loop."""
     if passage.inside:
         return await body()
-    verdict = await passage.guard.adecide(passage.call, passage.declared)
+    verdict = await aleave(passage.guard, passage.call, passage.declared)
     ticket = verdict.ticket
     if ticket is None:
         return passage.refused(verdict)

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 
 from langchain_core.runnables.config import var_child_runnable_config
 
-from lastcall import Guard, Where
+from lastcall import Guard, ToolPolicy, Where
 from lastcall_langchain.runs import RUNS, Root, Run
+
+PLAIN = ToolPolicy()
+"""A tool of which nothing was said. One object, so that the guard knows it again."""
 
 
 class Place(NamedTuple):
@@ -57,6 +60,7 @@ def placed(
     configurable: Mapping[str, Any] | None,
 ) -> Place:
     """The same of a call in *run*, whose root *guard* now has a part in."""
+    RUNS.recall(run.root, guard)
     RUNS.joined(run.root, guard)
     where = whereabouts(run, metadata, configurable)
     return Place(run.root, where, reply_of(run, metadata), calls_of(run))
@@ -65,16 +69,70 @@ def placed(
 def whereabouts(
     run: Run, metadata: Mapping[str, Any] | None, configurable: Mapping[str, Any] | None
 ) -> Where:
-    """The scope of a call made in *run*: one root is one run and one turn."""
+    """The scope of a call made in *run*: one root is one run and one turn.
+
+    `user_id` and `tenant_id` are looked for in `config["configurable"]`, in the context that the graph was
+    invoked with, and in `config["metadata"]`; LangGraph's own server names its user, too.
+    """
     said, given = metadata or {}, configurable or {}
+    context = context_in(given)
     return Where(
         run=run.root.run,
         turn=run.root.run,
         thread=text(said.get("thread_id") or given.get("thread_id")),
         agent=text(said.get("lc_agent_name")),
-        user=text(given.get("user_id") or said.get("user_id")),
-        tenant=text(given.get("tenant_id") or said.get("tenant_id")),
+        user=text(
+            given.get("user_id")
+            or field_of(context, "user_id")
+            or said.get("user_id")
+            or given.get("langgraph_auth_user_id")
+        ),
+        tenant=text(
+            given.get("tenant_id") or field_of(context, "tenant_id") or said.get("tenant_id")
+        ),
+        path=path_of(run, said.get("lc_agent_name")),
+        lane=lane_of(run, said.get("langgraph_checkpoint_ns")),
     )
+
+
+def context_in(configurable: Mapping[str, Any]) -> Any:
+    """The context that the graph around was invoked with; None without one."""
+    # LangGraph's `get_runtime` looks in this place too, but in the config of the moment only.
+    return getattr(configurable.get("__pregel_runtime"), "context", None)
+
+
+def field_of(context: Any, name: str) -> Any:
+    """A field of a context, which is a mapping or an object."""
+    return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
+
+
+def path_of(run: Run, name: str | None) -> tuple[str, ...]:
+    """The names of the agents from the outermost to the one, called *name*, that makes a call in *run*."""
+    names: list[str] = [name] if name else []
+    at: Run | None = run
+    below = name
+    while at is not None:
+        # What an agent tells of itself is told of everything in it, up to the tool that runs it.
+        if at.agent != below and at.agent:
+            names.append(at.agent)
+        below = at.agent
+        at = at.parent
+    return tuple(reversed(names))
+
+
+def lane_of(run: Run, ns: str | None) -> str | None:
+    """Tells graphs apart that run at once in one root; a resume gives the same."""
+    if ns is None:
+        return None
+    at: Run | None = run
+    while at is not None and at.ns == ns:
+        at = at.parent
+    return graph_of(ns, at)
+
+
+def graph_of(ns: str, around_it: Run | None) -> str:
+    """Names the graph of a task. A tool that runs a second graph has a second *nth*."""
+    return f"{ns.rpartition('|')[0]}/{0 if around_it is None else around_it.nth}"
 
 
 def reply_of(run: Run, metadata: Mapping[str, Any] | None) -> str | None:
@@ -87,11 +145,8 @@ def reply_of(run: Run, metadata: Mapping[str, Any] | None) -> str | None:
         if at.requests:
             return f"{ns or at.id}#{at.requests}"
         at = at.parent
-    if ns is None:
-        return None
-    # One step of one graph answers one message. A tool that runs a second graph has a second *nth*.
-    graph = ns.rpartition("|")[0]
-    return f"{graph}/{0 if at is None else at.nth}@{step}"
+    # One step of one graph answers one message.
+    return None if ns is None else f"{graph_of(ns, at)}@{step}"
 
 
 def calls_of(run: Run) -> tuple[str | None, ...]:

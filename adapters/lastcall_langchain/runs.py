@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
 
-from lastcall import Guard, Stop
+from lastcall import Guard, Outcome, Stop, Ticket
 
 MOST_RUNS = 100_000
 """Runs known at once; the oldest root of more was probably never ended."""
@@ -50,6 +50,14 @@ class Root:
     """The runs of each guard for which a last answer was asked."""
     paused: bool = False
     over: bool = False
+    foreign: bool = False
+    """Whether it goes on with a run that this process has not seen; its guards may know which."""
+    kept: bool = False
+    """Whether its guards keep for the thread that it waits."""
+    open: dict[UUID, Callable[[], None]] = field(default_factory=dict)
+    """Requests to models on their way, each with how it is closed when nobody tells of its end."""
+    unused: list[tuple[Guard, Ticket]] = field(default_factory=list)
+    """Leave for requests that were never made."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +81,10 @@ class Run:
     """Those whose handler guards this run of a tool."""
     calls: tuple[str | None, ...] = ()
     """The ids of the calls in the last message that a model answered in it, where a handler heard."""
+    agent: str | None = None
+    """The name of the agent, where it says one."""
+    granted: dict[Guard, Ticket] = field(default_factory=dict)
+    """Leave for the next request to a model, where it was asked for before the node that makes it."""
     last: dict[Guard, Last] = field(default_factory=dict)
     """What each guard asks of the agent that runs here when it ends it."""
 
@@ -133,6 +145,7 @@ class Runs:
                 parent.children += 1
             ns = said.get("langgraph_checkpoint_ns")
             run = self._runs[run_id] = Run(run_id, root, parent, ns, nth, tool, call_id)
+            run.agent = said.get("lc_agent_name")
             root.runs.add(run_id)
             while len(self._runs) > MOST_RUNS:
                 over.append(self._forget(next(iter(self._roots))))
@@ -142,6 +155,7 @@ class Runs:
     def ended(self, run_id: UUID, error: BaseException | None = None) -> None:
         """Forget a run that ended, and with a root everything below it."""
         over: list[Root] = []
+        waits: Root | None = None
         with self._lock:
             run = self._runs.get(run_id)
             if run is None:
@@ -158,12 +172,47 @@ class Runs:
                 return
             self._forget(run_id)
             if root.paused and root.pausable is not None:
-                self._paused[root.pausable] = root
+                self._paused[root.pausable] = waits = root
                 while len(self._paused) > MOST_PAUSED:
                     over.append(self._paused.popitem(last=False)[1])
             else:
                 over.append(root)
+        if waits is not None:
+            keep(waits)
         finish(over)
+
+    def recall(self, root: Root, guard: Guard) -> bool:
+        """Whether *guard* knows the run that *root* goes on with, since another process paused it."""
+        if not root.foreign or root.pausable is None:
+            return False
+        run = guard.paused(*root.pausable)
+        with self._lock:
+            if run is not None and root.foreign:
+                root.run, root.kept = run, True
+            root.foreign = False
+        return run is not None
+
+    def grant(self, agent: Run, guard: Guard, ticket: Ticket) -> Ticket | None:
+        """Keep *guard*'s leave for the next request of *agent*; gives back one that was never used."""
+        with self._lock:
+            unused = agent.granted.get(guard)
+            agent.granted[guard] = ticket
+        return unused
+
+    def granted(self, run: Run, guard: Guard) -> Ticket | None:
+        """*guard*'s leave for the request that is made in *run*, where it gave one."""
+        with self._lock:
+            return next((at.granted.pop(guard) for at in run.asking() if guard in at.granted), None)
+
+    def opened(self, root: Root, request: UUID, close: Callable[[], None]) -> None:
+        """A request to a model is on its way; *close* ends it when *root* is over before."""
+        with self._lock:
+            root.open[request] = close
+
+    def closed(self, root: Root, request: UUID) -> None:
+        """A request to a model is over."""
+        with self._lock:
+            root.open.pop(request, None)
 
     def asked(self, run: Run) -> None:
         """Count a request to a model made in *run*."""
@@ -257,6 +306,7 @@ class Runs:
             root = None
         if root is None:
             root = Root(str(run_id), pausable)
+            root.foreign = pausable is not None and resumes(inputs)
         root.paused = False
         for guard in self.everywhere:
             root.guards.add(guard)
@@ -266,17 +316,42 @@ class Runs:
     def _forget(self, run_id: UUID) -> Root:
         root = self._roots.pop(run_id)
         for each in root.runs:
-            self._runs.pop(each, None)
+            run = self._runs.pop(each, None)
+            if run is not None:
+                root.unused.extend(run.granted.items())
         root.runs.clear()
         return root
+
+
+def agent_of(run: Run) -> Run:
+    """The run of the graph in one of whose nodes *run* is."""
+    at = run
+    while at.parent is not None and at.ns == run.ns:
+        at = at.parent
+    return at
+
+
+def keep(root: Root) -> None:
+    """Let every guard keep for the thread that *root* waits, for a resume in another process."""
+    if root.pausable is not None:
+        root.kept = True
+        for guard in tuple(root.guards):
+            guard.pause(root.run, *root.pausable)
 
 
 def finish(over: Iterable[Root]) -> None:
     """Let every guard forget what it counted for roots that are over."""
     for root in over:
         root.over = True
+        for close in tuple(root.open.values()):
+            close()
+        for guard, ticket in root.unused:
+            guard.observe(ticket, Outcome("cancelled"))
+        root.unused.clear()
         for guard in tuple(root.guards):
             guard.finish(root.run)
+            if root.kept and root.pausable is not None:
+                guard.resumed(*root.pausable)
 
 
 def pauses(error: BaseException) -> bool:

@@ -178,7 +178,11 @@ class Quiet(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002
         """Whether anything else is being handled: LangChain logs where it catches."""
-        return not isinstance(sys.exc_info()[1], Refused | RunStopped)
+        error = sys.exc_info()[1]
+        if isinstance(error, Refused | RunStopped):
+            return False
+        # Nor is a pause for a person.
+        return all(each.__name__ != "GraphInterrupt" for each in type(error).__mro__)
 
 
 QUIET = Quiet()

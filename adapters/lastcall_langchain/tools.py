@@ -12,7 +12,8 @@ from langchain_core.tools import tool as made
 
 from lastcall import Call, Guard, ToolPolicy
 from lastcall_langchain.outcomes import hear
-from lastcall_langchain.passing import PLAIN, Passage, apassed, declared_in, passed
+from lastcall_langchain.passing import Passage, apassed, declared_in, passed
+from lastcall_langchain.places import PLAIN
 
 DECLARED = "__lastcall_tool__"
 """Where a function decorated with `@guard.wrap(...)` keeps what was said of it."""

@@ -3,19 +3,21 @@ callback manager of the process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from asyncio import get_running_loop
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.outputs import LLMResult
 from langchain_core.tracers.context import register_configure_hook
 from typing_extensions import override
 
-from lastcall import Call, Guard, Outcome, Where
-from lastcall_langchain.places import around, whereabouts
+from lastcall_langchain.requests import answered, failed, gate
 from lastcall_langchain.runs import RUNS, Run
-from lastcall_langchain.stops import ended, keep_quiet
+from lastcall_langchain.stops import keep_quiet
+from lastcall_langchain.usage import messages_of
 
 
 class Tracker(BaseCallbackHandler):
@@ -29,10 +31,13 @@ class Tracker(BaseCallbackHandler):
     run_inline = False
 
     @property
-    @override
-    def ignore_llm(self) -> bool:
-        # Tokens are events of this kind, and each would cost a thread; chat models have their own.
-        return True
+    def on_llm_new_token(self) -> Callable[..., Any]:
+        """Nothing: each token would cost a thread in an event loop, but for a coroutine function."""
+        try:
+            get_running_loop()
+        except RuntimeError:
+            return unheard
+        return aunheard
 
     @property
     @override
@@ -94,10 +99,47 @@ class Tracker(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        self._asked(run_id, parent_run_id, metadata, messages, kwargs)
+
+    @override
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any],
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._asked(run_id, parent_run_id, metadata, [prompts], kwargs)
+
+    @override
+    def on_llm_end(
+        self, response: LLMResult, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+    ) -> None:
         run = RUNS.get(parent_run_id)
         if run is not None:
+            RUNS.replied(run, calls_in(response))
+        answered(run_id, response)
+
+    @override
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        failed(run_id, error)
+
+    def _asked(
+        self,
+        run_id: UUID,
+        parent_run_id: UUID | None,
+        metadata: dict[str, Any] | None,
+        messages: list[Any],
+        kwargs: dict[str, Any],
+    ) -> None:
+        run = RUNS.get(parent_run_id)
+        guards = RUNS.everywhere if run is None else RUNS.guards(run.root)
+        if run is not None:
             RUNS.asked(run)
-            gate(RUNS.guards(run.root), run, run_id, metadata, messages)
+        gate(guards, run, run_id, metadata, messages, kwargs.get("invocation_params"))
 
     @override
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -139,29 +181,18 @@ def tool_began(
     )
 
 
-def gate(
-    guards: Iterable[Guard],
-    run: Run,
-    request_id: UUID,
-    metadata: Mapping[str, Any] | None,
-    messages: Sequence[Sequence[Any]],
-) -> None:
-    """Raise RunStopped when one of *guards* has ended what a model is about to be asked for in *run*."""
-    where = whereabouts(run, metadata, around().get("configurable"))
-    for guard in guards:
-        if RUNS.admits(run, guard, request_id):
-            continue
-        verdict = guard.decide(request(where))
-        if verdict.ticket is not None:
-            guard.observe(verdict.ticket, Outcome())
-        stop = verdict.ending or verdict.stop
-        if stop is not None:
-            raise ended(stop, messages[0] if messages else ())
+def calls_in(response: LLMResult) -> tuple[str | None, ...]:
+    """The ids of the calls that a model's answer asks for."""
+    message = next(messages_of(response), None)
+    return tuple(call["id"] for call in getattr(message, "tool_calls", ()))
 
 
-def request(where: Where) -> Call:
-    """A request to the model, as the guard is asked about it."""
-    return Call("model", kind="model", where=where)
+def unheard(*_: Any, **__: Any) -> None:
+    """Nothing is done about a token."""
+
+
+async def aunheard(*_: Any, **__: Any) -> None:
+    """Nothing is done about a token."""
 
 
 TRACKER = Tracker()

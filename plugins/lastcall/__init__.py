@@ -1,6 +1,6 @@
 """Lastcall stands between an AI agent and its tools, and stops the runaway calls."""
 
-from lastcall.call import Call, Outcome, Where
+from lastcall.call import Call, Outcome, Usage, Where
 from lastcall.events import Event
 from lastcall.guard import Guard, UnscopedError
 from lastcall.policy import Policy
@@ -26,6 +26,7 @@ __all__ = [
     "Ticket",
     "ToolPolicy",
     "UnscopedError",
+    "Usage",
     "Verdict",
     "Where",
 ]

@@ -5,6 +5,7 @@ They are msgspec Structs, not dataclasses, because four are built for every tool
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -30,6 +31,9 @@ class Where(Struct, frozen=True, gc=False):
     user: str | None = None
     tenant: str | None = None
     path: tuple[str, ...] = ()
+    """The names of the agents, from the outermost to the one that calls."""
+    lane: str | None = None
+    """Tells agents of one name apart that run at once in one run; no name for people."""
 
 
 NOWHERE = Where()
@@ -64,6 +68,10 @@ class Call(Struct, frozen=True, dict=True):
     """How many calls of that reply were granted."""
     past: Past = NOTHING
     """The last calls of the turn and what they brought."""
+    raised: Mapping[str, int] = {}
+    """By how much a person raised the limits of the run, by the budget's name."""
+    asked: int = 0
+    """The questions that were put to a person about this very call, who let it pass."""
 
     @property
     def name(self) -> str:
@@ -91,6 +99,17 @@ class Call(Struct, frozen=True, dict=True):
         return loose(self.name, self.args, self.policy.volatile, strict=self.policy.writes)
 
 
+class Usage(Struct, frozen=True, gc=False):
+    """What one request to a model used, in tokens, as its provider counts them. *cached* is a part of
+    *input*, *reasoning* one of *output*."""
+
+    model: str | None = None
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+
+
 class Outcome(Struct, frozen=True, dict=True):
     """What came of a call.
 
@@ -108,6 +127,11 @@ class Outcome(Struct, frozen=True, dict=True):
     retry_after: float | None = None
     recorded: bool = True
     """False: nobody said what the call brought, so it counts as unchanged."""
+    usage: Usage | None = None
+    """Of a request to a model; None: not told."""
+    hosted: Mapping[str, int | None] = {}
+    """Of a request to a model: the calls that its provider made by itself, by the tool's name. None: the
+    tool was offered, and whether it was called is not shown."""
 
     @property
     def known(self) -> bool:

@@ -147,7 +147,7 @@ class Tally(Protocol):
 
 
 class Plan(Struct, Generic[T], frozen=True, gc=False):
-    """What a pure step wants done. States are written at the index of their key.
+    """What a pure step wants done. States are written at the index of their key; None forgets it.
 
     When a claim is refused, nothing of *writes* happens: `otherwise(i)` says what is written instead
     when claim *i* was the one. It depends on nothing but *i*, so a store may ask ahead.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
 from lastcall.contracts import Claim, Halt, Key, Part, Plan, Release, Take
+from lastcall.past import NOTHING
 from lastcall.rules.near import Near
+from lastcall.rules.refusals import Refusals
 from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
 from lastcall.tool import ToolPolicy
-from lastcall.turn import Ended, Turn, identity_of
+from lastcall.turn import Ended, Turn, asked_of, identity_of
 from lastcall.verdict import WIDTH, Ticket
 
 UNLIMITED = 2**62
@@ -97,7 +99,8 @@ def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
     turn, thread = where.turn, where.thread
     # A request to the model is no call of a tool, so it has no fingerprint.
     print_ = None if call.kind == "model" else call.fingerprint
-    about = (turn, (turn, print_), (turn, call.name), (turn, where.agent), print_)
+    agent = where.agent if where.lane is None else where.lane
+    about = (turn, (turn, print_), (turn, call.name), (turn, agent), print_)
     keys = [(shard, "turn"), *[(shard, name, about[of]) for name, of in lineup.records]]
     if thread is not None:
         beyond = ABOUT.index("thread")
@@ -192,13 +195,53 @@ def observing(
         settled = turn.settled(call, outcome)
         if stops:
             stops.sort(key=lambda stop: -WIDTH.index(stop.scope))
-            settled = settled.stopped(stops[0])
+            for each in stops:
+                settled = settled.stopped(each)
         if settled is not turn:
             writes.append((0, settled))
     releases: tuple[Release, ...] = ()
     for tally in lineup.tallies:
         releases += tally.settle(call, outcome, ticket.time)
     return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, (), releases)
+
+
+def pardoning(
+    call: Call,
+    stops: Sequence[Stop],
+    lineup: Lineup,
+    more: Mapping[str, int],
+    asked: int,
+    records: Sequence[Any],
+) -> Plan[None]:
+    """A person let *call* pass: what led to *stops* is forgotten, and limits are raised by *more*."""
+    turn: Turn = (records[0] or Turn()).at(call).pardoned(call, more, asked)
+    rules = {stop.rule for stop in stops}
+    writes: list[tuple[int, Any]] = []
+    for _, place, _, rule in lineup.asks:
+        # Refusals that a person took back are none that the model ignored.
+        if rule.name in rules or isinstance(rule, Refusals):
+            if not place:
+                turn = replace(turn, past=NOTHING)
+            elif records[place] is not None:
+                writes.append((place, None))
+    return Plan(None, [*writes, (0, turn)])
+
+
+def ending(call: Call, stop: Stop, records: Sequence[Any]) -> Plan[None]:
+    """A person ended the run by *stop*."""
+    turn: Turn = (records[0] or Turn()).at(call)
+    return Plan(None, [(0, turn.stopped(stop))])
+
+
+def raising(budget: str, by: int, records: Sequence[Any]) -> Plan[None]:
+    """The limit of *budget* is raised by *by* for the run at hand."""
+    turn: Turn = records[0] or Turn()
+    ended = turn.ended
+    if ended is not None and ended.budget == budget:
+        ended = None
+    raised = {**turn.raised, budget: turn.raised.get(budget, 0) + by}
+    closed = tuple(each for each in turn.closed if each.budget != budget)
+    return Plan(None, [(0, replace(turn, ended=ended, raised=raised, closed=closed))])
 
 
 def refusal(
@@ -257,6 +300,8 @@ def repeated(call: Call, ended: Ended, now: float) -> Stop:
         limit=ended.limit,
         observed=ended.observed,
         retry_after=ended.retry_after,
+        asked=ended.asked,
+        budget=ended.budget,
     )
 
 
@@ -278,6 +323,8 @@ def placed(call: Call, turn: Turn, *, again: bool) -> Call:
         turn.reply,
         turn.reply_calls,
         turn.past,
+        turn.raised,
+        turn.asked.get(asked_of(call) or "", 0) if turn.asked else 0,
     )
     # Fingerprints cost more than everything else here; the copy keeps those already taken.
     vars(placed).update(vars(call))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from functools import partial
@@ -14,18 +14,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall import status
-from lastcall.call import Call, Outcome, Where
-from lastcall.contracts import Answer, Clock, Step, Store
+from lastcall.call import Call, Kind, Outcome, Where
+from lastcall.contracts import Answer, Clock, Key, Plan, Shard, Step, Store
 from lastcall.events import Event, log
-from lastcall.fold import Decided, Lineup, deciding, keys_of, observing
+from lastcall.fold import (
+    Decided,
+    Lineup,
+    deciding,
+    ending,
+    keys_of,
+    observing,
+    pardoning,
+    raising,
+)
 from lastcall.policy import Policy
 from lastcall.report import Incident
 from lastcall.reporter import Reporter
 from lastcall.scope import HERE, Scopes, undone
-from lastcall.snapshot import decoded, encoded
+from lastcall.snapshot import PAUSED, decoded, encoded
 from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
 from lastcall.tool import PLAIN, ToolPolicy
+from lastcall.turn import Ended
 from lastcall.verdict import Ticket, Verdict
 from lastcall.words import words
 from lastcall.wrapping import Calling, wrapped
@@ -233,13 +243,30 @@ class Guard:
         self.store.drop(("run", run))
         self._reporter.finished(run)
 
-    def snapshot(self, run: str) -> bytes:
-        """The counts of *run* as bytes, to go on with in another process."""
-        return encoded(self.store.peek(("run", run), self.clock()))
+    def snapshot(self, run: str | None = None, *, thread: str | None = None) -> bytes:
+        """The counts of *run*, or of *thread* with the run that is paused in it, as bytes, to go on with
+        in another process."""
+        now = self.clock()
+        shards: list[Shard] = [] if run is None else [("run", run)]
+        records: dict[Key, Any] = {}
+        if thread is not None:
+            records = self.store.peek(("thread", thread), now)
+            shards += [("run", paused) for key, paused in records.items() if key[1] == PAUSED]
+        for shard in shards:
+            records |= self.store.peek(shard, now)
+        return encoded(records)
 
     def restore(self, snapshot: bytes) -> None:
         """Put back what `snapshot` gave. Raises ValueError for anything else."""
         self.store.load(decoded(snapshot, self.policy.rules), self.clock())
+
+    def raise_limit(self, run: str, by: int, *, budget: str = "calls") -> None:
+        """Let *run* spend *by* more of *budget*: `calls`, or `calls:TOOL` for one tool. A turn that was
+        ended because this budget was spent goes on. Raises ValueError when *by* is no positive number."""
+        if type(by) is not int or by < 1:
+            raise ValueError(f"a limit is raised by a whole number from 1, not {by!r}")
+        step = partial(raising, budget, by)
+        self.store.update([(("run", run), "turn")], step, self.clock())
 
     def close(self) -> None:
         """Close the store."""
@@ -269,6 +296,54 @@ class Guard:
         """The exception for *stop* here: in a framework's run one that it knows how to answer with."""
         return self._scopes.stopped(stop)
 
+    # For adapters: a person instead of a stop, tools that are closed, runs that are paused.
+
+    def pardon(self, verdict: Verdict, more: int | None = None, *, asked: int = 1) -> None:
+        """A person let the call of *verdict* pass: what led to its stops is forgotten, and a budget that
+        was spent is raised by *more* (default: by its limit). *asked*: the questions that were put about
+        it so far."""
+        stops = [stop for stop in (verdict.stop, *verdict.also) if stop is not None]
+        raised = {stop.budget: more or stop.limit or 1 for stop in stops if stop.budget is not None}
+        call = verdict.call
+        kind: Kind = "tool" if call.kind == "attempt" else call.kind
+        lineup = self._lineup(self._tool(call.name, call.policy), kind)
+        step = partial(pardoning, call, stops, lineup, raised, asked)
+        self.store.update(keys_of(call, lineup), step, self.clock())
+
+    def end(self, verdict: Verdict) -> Stop:
+        """A person ended the run of the call that *verdict* refused; gives the stop that says so."""
+        said = verdict.ending or verdict.stop
+        if said is None:
+            raise ValueError("nothing was refused, so there is nothing to end")
+        stop = said.model_copy(update={"asked": True, "scope": "run"})
+        step = partial(ending, verdict.call, stop)
+        self.store.update([(verdict.call.shard, "turn")], step, self.clock())
+        return self._reporter.ended(verdict.call, stop)
+
+    def closed(self, run: str | None) -> tuple[Ended, ...]:
+        """The tools that no call in the present turn of *run* may use any more, each with the reason."""
+        found, _ = self.store.update([(("run", run), "turn")], reading, self.clock())
+        return () if found is None else found.closed
+
+    def note(self, call: Call, outcome: Outcome) -> None:
+        """Note what came of a request to a model that was let through beside the rules."""
+        placed = self._scopes.place(call)
+        if placed is not None:
+            self._reporter.observed(Ticket(placed), outcome)
+
+    def pause(self, run: str, thread: str, graph: str | None) -> None:
+        """Keep with *thread* that *run* waits in it; *graph* tells several in one thread apart."""
+        self.store.update([paused(thread, graph)], partial(writing, run), self.clock())
+
+    def paused(self, thread: str, graph: str | None) -> str | None:
+        """The run that waits in *thread*; None when none does."""
+        found, _ = self.store.update([paused(thread, graph)], reading, self.clock())
+        return None if found is None else str(found)
+
+    def resumed(self, thread: str, graph: str | None) -> None:
+        """No run waits in *thread* any more."""
+        self.store.update([paused(thread, graph)], partial(writing, None), self.clock())
+
     def __copy__(self) -> Self:
         return self
 
@@ -282,21 +357,25 @@ class Guard:
         """What is needed to decide about *call*: a ticket, should it be granted."""
         known = self._tool(call.name, declared)
         call = replace(self._scopes.place(call) or self._alone(call), policy=known.policy)
-        lineup = known.lineups.get(call.kind)
-        if lineup is None:
-            policy = self.policy
-            lineup = known.lineups[call.kind] = Lineup.of(
-                policy.lineup(known.policy),
-                known.policy,
-                call.kind,
-                enforce=policy.enforce,
-                attempts=policy.max_attempts if policy.enforce else None,
-            )
+        lineup = self._lineup(known, call.kind)
         if lineup.near:
             # Worked out here, since arguments may hold objects that run code of their own when looked
             # at, and inside its step a store is locked.
             _ = call.near
         return Ticket(call, keys_of(call, lineup), lineup, self.clock())
+
+    def _lineup(self, known: Known, kind: Kind) -> Lineup:
+        lineup = known.lineups.get(kind)
+        if lineup is None:
+            policy = self.policy
+            lineup = known.lineups[kind] = Lineup.of(
+                policy.lineup(known.policy),
+                known.policy,
+                kind,
+                enforce=policy.enforce,
+                attempts=policy.max_attempts if policy.enforce else None,
+            )
+        return lineup
 
     def _tool(self, name: str, declared: ToolPolicy) -> Known:
         at = (name, id(declared))
@@ -376,3 +455,18 @@ class Guard:
     def _unobserved(self, ticket: Ticket, fault: Exception) -> Verdict:
         self._reporter.fault(ticket.call, fault)
         return Verdict(ticket.call)
+
+
+def paused(thread: str, graph: str | None) -> Key:
+    """The record that names the run which waits in *thread*."""
+    return (("thread", thread), PAUSED, graph)
+
+
+def reading(records: Sequence[Any]) -> Plan[Any]:
+    """The one record, and nothing written."""
+    return Plan(records[0])
+
+
+def writing(state: Any, records: Sequence[Any]) -> Plan[None]:
+    """*state* in place of the one record."""
+    return Plan(None, () if records[0] == state else [(0, state)])

@@ -90,6 +90,9 @@ class Policy(BaseModel):
     on_unscoped: Literal["warn", "error"] = "warn"
     """What happens to a call outside any run: a run of its own and one warning, or an error."""
 
+    on_stop: Literal["stop", "ask"] = "stop"
+    """ask: a person is asked before a call is refused, by the framework's own pause, where it has one."""
+
     def __init__(
         self,
         *,
@@ -230,6 +233,7 @@ class Policy(BaseModel):
             "max_attempts": self.max_attempts,
             "on_fault": self.on_fault,
             "on_unscoped": self.on_unscoped,
+            "on_stop": self.on_stop,
             "terminal_statuses": self.terminal_statuses,
             "statuses": self.statuses,
         }

@@ -34,6 +34,24 @@ class Totals(BaseModel):
     failed: int = 0
 
 
+class Requests(BaseModel):
+    """Requests to models in one run, as far as the guard was told."""
+
+    model_config = ConfigDict(frozen=True)
+
+    made: int = 0
+    refused: int = 0
+    failed: int = 0
+    untold: int = 0
+    """Requests of which nobody said what they used; the tokens below leave them out."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """A part of the input."""
+    reasoning_tokens: int = 0
+    """A part of the output."""
+
+
 class Incident(BaseModel):
     """One run, as far as the guard saw it."""
 
@@ -55,6 +73,10 @@ class Incident(BaseModel):
     """The newest 50 results, in order; larger ones as digests alone."""
     totals: Totals = Totals()
     tools: dict[str, Totals] = Field(default_factory=dict)
+    requests: Requests = Requests()
+    hosted: dict[str, int | None] = Field(default_factory=dict)
+    """Calls that providers of models made by themselves, which no guard can stop, by the tool's name.
+    None: the tool was offered, and whether it was called is not shown."""
 
 
 class Ledger:
@@ -115,6 +137,8 @@ class Notes:
         self._held = 0
         """Bytes of the results in it."""
         self._counts: dict[str, Counts] = {}
+        self._asked: dict[str, int] = {}
+        self._hosted: dict[str, int | None] = {}
 
     def observed(self, call: Call, outcome: Outcome) -> None:
         """One call is over, or waits."""
@@ -126,9 +150,32 @@ class Notes:
             self._keep(kept(call, outcome))
 
     def refused(self, call: Call) -> None:
-        """One call was refused. A request to the model is none."""
-        if call.kind != "model":
+        """One call, or request to a model, was refused."""
+        if call.kind == "model":
+            self._request(refused=1)
+        else:
             self._of(call.name).refused += 1
+
+    def answered(self, outcome: Outcome) -> None:
+        """One request to a model is over."""
+        if outcome.kind == "cancelled":
+            return
+        usage = outcome.usage
+        self._request(made=1, failed=int(outcome.kind == "error"))
+        if usage is None:
+            self._request(untold=1)
+        else:
+            self._request(
+                input_tokens=usage.input,
+                output_tokens=usage.output,
+                cached_tokens=usage.cached,
+                reasoning_tokens=usage.reasoning,
+            )
+        with self._lock:
+            for tool, calls in outcome.hosted.items():
+                before = self._hosted.get(tool)
+                known = [each for each in (before, calls) if each is not None]
+                self._hosted[tool] = sum(known) if known else None
 
     def stopped(self, stop: Stop) -> None:
         """One stop was made."""
@@ -162,7 +209,14 @@ class Notes:
                 failed=sum(total.failed for total in tools.values()),
             ),
             tools=tools,
+            requests=Requests(**self._asked),
+            hosted=dict(self._hosted),
         )
+
+    def _request(self, **more: int) -> None:
+        with self._lock:
+            for name, amount in more.items():
+                self._asked[name] = self._asked.get(name, 0) + amount
 
     def _keep(self, one: Kept) -> None:
         """Keep *one*, and forget the oldest of what is too much."""

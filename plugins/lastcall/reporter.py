@@ -50,6 +50,14 @@ class Reporter:
         self.shadowed(call, shadow)
         return Verdict(call, None, full[0], full[1:], shadow)
 
+    def ended(self, call: Call, stop: Stop) -> Stop:
+        """A person ended the run by *stop*."""
+        notes = self._ledger.noted(call)
+        full = self.full(stop, stop.remaining, stop.gathered)
+        notes.stopped(briefly(full))
+        self._stop("stop", call, briefly(full))
+        return full
+
     def observed(
         self,
         ticket: Ticket,
@@ -60,7 +68,9 @@ class Reporter:
         """The call of *ticket* came to *outcome*, and that led to *stops*."""
         call = ticket.call
         notes = self._ledger.noted(call)
-        if call.kind != "model":
+        if call.kind == "model":
+            notes.answered(outcome)
+        else:
             notes.observed(call, outcome)
             if self._announce.hears("attempt"):
                 self._say(

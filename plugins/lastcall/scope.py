@@ -43,15 +43,18 @@ class Scopes:
     def place(self, call: Call) -> Call | None:
         """*call* with its whole scope, as far as it is known; None outside any run."""
         by_hand, where = self._set.get(), call.where
-        if by_hand is NOWHERE and where.run is not None and where.turn is not None:
+        told = where.run is not None and where.turn is not None
+        if told and by_hand is NOWHERE and self._find is None:
             return call
-        if where.run is None:
-            found = None if self._find is None else self._find()
-            if found is None and (by_hand.run is None or by_hand.turn is None):
-                scope, found = self._framework()
-                call = call if scope is None or call.reply is not None else scope.asked(call)
+        given = None if self._find is None else self._find()
+        known = by_hand if given is None else laid(given, by_hand)
+        if where.run is None and (known.run is None or known.turn is None):
+            scope, found = self._framework()
+            call = call if scope is None or call.reply is not None else scope.asked(call)
             if found is not None:
                 where = laid(found, where)
+        if given is not None:
+            where = laid(where, given)
         if by_hand is not NOWHERE:
             where = laid(where, by_hand)
         # A block without a run of its own, and no framework inside it: the block is the run.

@@ -1,4 +1,4 @@
-"""The counts of a run as bytes, to go on with in another process."""
+"""The counts of a run, or of a thread, as bytes, to go on with in another process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from lastcall.contracts import Key
 from lastcall.turn import Turn
 
 VERSION = 1
+
+PAUSED = "paused"
+"""The record of a thread that names the run which waits in it."""
 
 COUNTER = tuple[int, int] | dict[str, float]
 """What a store keeps for a tally: a count and its window, or the holders of leases."""
@@ -27,7 +30,7 @@ def decoded(snapshot: bytes, rules: Iterable[Any]) -> dict[Key, Any]:
     types: dict[str, Any] = {
         rule.name: type(rule.start()) if hasattr(rule, "start") else COUNTER for rule in rules
     }
-    types["turn"] = Turn
+    types |= {"turn": Turn, PAUSED: str}
     try:
         version, rows = msgspec.msgpack.decode(
             snapshot, type=tuple[int, list[tuple[list[Any], Any]]]

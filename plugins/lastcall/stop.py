@@ -65,6 +65,8 @@ class Stop(BaseModel):
     limit: int | None = None
     observed: int | None = None
     """What was counted against *limit*, the refused call included."""
+    budget: str | None = None
+    """The budget that is spent, by its name in *remaining*."""
     remaining: dict[str, int] = Field(default_factory=dict)
     """What is left of each budget after this decision, by the budget's name."""
     executed: bool = False
@@ -88,6 +90,8 @@ class Stop(BaseModel):
     time: datetime
     rule: str | None = None
     """The rule that decided."""
+    asked: bool = False
+    """Whether a person was asked, and ended it."""
 
     @property
     def ends_run(self) -> bool:

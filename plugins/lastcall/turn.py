@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from zlib import crc32
 
 from msgspec import Struct
@@ -36,6 +37,25 @@ class Ended(Struct, frozen=True, gc=False):
     observed: int | None = None
     retry_after: float | None = None
     rule: str | None = None
+    asked: bool = False
+    """Whether a person was asked, and ended it."""
+    budget: str | None = None
+
+    @classmethod
+    def by(cls, stop: Stop) -> Ended:
+        """What later refusals repeat of *stop*."""
+        return cls(
+            stop.reason,
+            stop.scope,
+            stop.tool,
+            stop.status,
+            stop.limit,
+            stop.observed,
+            stop.retry_after,
+            stop.rule,
+            stop.asked,
+            stop.budget,
+        )
 
 
 class Turn(Struct, frozen=True, gc=False):
@@ -58,13 +78,19 @@ class Turn(Struct, frozen=True, gc=False):
     """Identities and their attempts, newest last."""
     ended: Ended | None = None
     past: Past = NOTHING
+    closed: tuple[Ended, ...] = ()
+    """Tools that no call of this turn may use any more."""
+    raised: dict[str, int] = {}
+    """By how much a person raised the limits of the run, by the budget's name."""
+    asked: dict[str, int] = {}
+    """How often a person was asked about a call of this turn, by `asked_of`."""
 
     def at(self, call: Call) -> Turn:
         """This record, or a new one when *call* belongs to another turn. What ended the run stays."""
         if self.turn == call.where.turn:
             return self
         ended = self.ended if self.ended is not None and self.ended.scope != "turn" else None
-        return Turn(turn=call.where.turn, ended=ended)
+        return Turn(turn=call.where.turn, ended=ended, raised=self.raised)
 
     def attempts(self, identity: bytes | None) -> int:
         """How often the call of that identity was started already."""
@@ -103,6 +129,9 @@ class Turn(Struct, frozen=True, gc=False):
             seen,
             self.ended,
             self.past if call.policy.exempt else self.past.taken(call),
+            self.closed,
+            self.raised,
+            self.asked,
         )
 
     def settled(self, call: Call, outcome: Outcome) -> Turn:
@@ -120,22 +149,32 @@ class Turn(Struct, frozen=True, gc=False):
         if stop.scope == "turn" and stop.turn != self.turn:
             # A late answer to a call of an earlier turn ends nothing of this one.
             return self
+        if stop.scope == "tool" and stop.turn == self.turn:
+            return self.with_closed(Ended.by(stop))
         if not stop.ends_run or (self.ended is not None and self.ended.scope != "turn"):
             return self
         if self.ended is not None and stop.scope == "turn":
             return self
+        return replace(self, ended=Ended.by(stop))
+
+    def with_closed(self, tool: Ended) -> Turn:
+        """With that tool closed for the turn."""
+        if any(each.tool == tool.tool for each in self.closed):
+            return self
+        return replace(self, closed=(*self.closed, tool))
+
+    def pardoned(self, call: Call, more: Mapping[str, int], asked: int) -> Turn:
+        """Open again, with limits raised by *more*: a person who was asked so often let *call* pass."""
+        raised = {
+            name: self.raised.get(name, 0) + more.get(name, 0) for name in (*self.raised, *more)
+        }
+        at = asked_of(call)
         return replace(
             self,
-            ended=Ended(
-                stop.reason,
-                stop.scope,
-                stop.tool,
-                stop.status,
-                stop.limit,
-                stop.observed,
-                stop.retry_after,
-                stop.rule,
-            ),
+            ended=None,
+            closed=tuple(each for each in self.closed if each.tool != call.tool),
+            raised=raised,
+            asked=self.asked if at is None else {**self.asked, at: asked},
         )
 
     def find(self, identity: bytes) -> int:
@@ -154,3 +193,8 @@ def identity_of(call: Call) -> bytes | None:
     return call.packed + crc32(
         f"{call.reply}\0{call.id}".encode("utf-8", "surrogatepass")
     ).to_bytes(4)
+
+
+def asked_of(call: Call) -> str | None:
+    """What tells a call that a person was asked about from others; None when nothing does."""
+    return None if call.id is None or call.kind == "model" else f"{call.reply} {call.id}"

@@ -10,6 +10,9 @@ from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
 from lastcall.tool import LimitOrNone
 
+CALLS = "calls"
+"""The name of the budget of a turn; that of a tool has the tool's name behind it."""
+
 
 class Ceiling(Settings, frozen=True):
     """Refuse the call after *calls* executions in one turn; a failed execution counts too."""
@@ -32,30 +35,49 @@ class Ceiling(Settings, frozen=True):
             return (turn,)
         # The narrower one first: it is the better advice when both are used up.
         key = (call.shard, self.name, (call.where.turn, call.name))
-        return (Take(key, 1, tool.max_calls), turn)
+        return (Take(key, 1, self.of_tool(call)), turn)
 
     def stop(self, call: Call, claim: Claim, observed: int, now: float) -> Stop:
         scope: Literal["turn", "tool"] = "turn" if of_turn(claim) else "tool"
-        limit = self.budget(call, claim)[1]
+        budget, limit = self.budget(call, claim)
         if limit is not None and claim.limit is not None and scope == "turn":
             # Under `all-or-none` the claim stood for the rest of its reply too.
             observed += limit - claim.limit
-        return Stop.of(call, "ceiling", scope, now, rule=self.name, limit=limit, observed=observed)
+        return Stop.of(
+            call,
+            "ceiling",
+            scope,
+            now,
+            rule=self.name,
+            limit=limit,
+            observed=observed,
+            budget=budget,
+        )
 
     def bound(self, call: Call) -> int | None:
         """The count that *call* may bring the turn to: lower by what its reply still has to ask for."""
-        if self.calls is None or self.batch == "first" or call.size is None:
-            return self.calls
+        calls = self.of_all(call)
+        if calls is None or self.batch == "first" or call.size is None:
+            return calls
         before = call.reply_calls if call.reply == call.last_reply else 0
-        return self.calls - max(call.size - 1 - before, 0)
+        return calls - max(call.size - 1 - before, 0)
+
+    def of_all(self, call: Call) -> int | None:
+        """The limit of the turn, with what a person added."""
+        return self.calls and self.calls + call.raised.get(CALLS, 0)
+
+    def of_tool(self, call: Call) -> int | None:
+        """The limit of the tool, with what a person added."""
+        most = call.policy.max_calls
+        return most and most + call.raised.get(f"{CALLS}:{call.name}", 0)
 
     def alert_at(self, call: Call, claim: Claim) -> int | None:
         return self.alert if of_turn(claim) else call.policy.alert_calls
 
     def budget(self, call: Call, claim: Claim) -> tuple[str, int | None]:
         if of_turn(claim):
-            return "calls", self.calls
-        return f"calls:{call.name}", call.policy.max_calls
+            return CALLS, self.of_all(call)
+        return f"{CALLS}:{call.name}", self.of_tool(call)
 
     def settle(self, call: Call, outcome: Outcome, taken_at: float) -> tuple[Release, ...]:
         # What was executed stays spent, whatever came of it.

@@ -79,7 +79,14 @@ class MemoryStore:
                 records = self._shard(home)
                 for index, state in writes:
                     key = keys[index]
-                    (records if key[0] is home else self._shard(key[0]))[key] = state
+                    held = records if key[0] is home else self._shard(key[0])
+                    if state is None:
+                        held.pop(key, None)
+                        if not held:
+                            self._young.pop(key[0], None)
+                            records = self._shard(home)
+                    else:
+                        held[key] = state
             return plan.value, answer
         finally:
             if acquired:
