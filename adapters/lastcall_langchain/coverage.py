@@ -47,7 +47,7 @@ def coverage(agent: Any) -> Coverage:
     """
     tools: dict[str, BaseTool] = {}
     gaps: dict[str, Gap] = {}
-    for found in tools_in(agent, set()):
+    for found in tools_in(agent, {}):
         if isinstance(found, BaseTool):
             tools[found.name] = found
         elif isinstance(found, Gap):
@@ -66,11 +66,12 @@ def attach(agent: R, guard: Guard) -> R:
     return attached  # type: ignore[no-any-return]
 
 
-def tools_in(value: Any, seen: set[int]) -> Iterator[Any]:
+def tools_in(value: Any, seen: dict[int, Any]) -> Iterator[Any]:
     """Tools, descriptions of tools for a provider, and gaps, wherever *value* shows them."""
     if id(value) in seen:
         return
-    seen.add(id(value))
+    # Kept alive too: an object that is gone leaves its id to another.
+    seen[id(value)] = value
     if isinstance(value, BaseTool):
         yield value
     elif isinstance(value, Mapping):
