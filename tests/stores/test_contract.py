@@ -48,6 +48,19 @@ def test_a_step_sees_the_records_in_the_order_of_the_keys(store):
     assert records(store, B, A) == [(2,), (1,)]
 
 
+def test_none_forgets_a_record_and_no_other(store):
+    write(store, A, (1,))
+    write(store, B, (2,))
+    store.update((A, B), lambda _: Plan(None, [(0, None)]), NOW)
+    assert records(store, A, B) == [None, (2,)]
+    store.update((A, B), lambda _: Plan(None, [(1, None), (0, (3,))]), NOW)
+    assert records(store, A, B) == [(3,), None]
+    store.update((A,), lambda _: Plan(None, [(0, None)]), NOW)
+    assert store.peek(RUN, NOW) == {}
+    write(store, A, None)
+    assert records(store, A) == [None]
+
+
 def test_the_plans_value_comes_back(store):
     value, answer = store.update((A,), lambda _: Plan("v"), NOW)
     assert (value, answer.refused, answer.observed) == ("v", None, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -47,9 +48,9 @@ def _nothing_is_left() -> Any:
 class Told:
     """A guard that writes down every call it was asked about."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
+    def __init__(self, policy: Policy | None = None, **settings: Any) -> None:
         self.calls: list[Any] = []
-        self.guard = Guard(policy)
+        self.guard = Guard(policy, **settings)
         decide, adecide = self.guard.decide, self.guard.adecide
 
         def decided(call: Any, *args: Any) -> Any:
@@ -155,6 +156,96 @@ def test_a_named_agent_is_named_in_its_calls() -> None:
     )
     agent.invoke(USER)
     assert {call.where.agent for call in told.calls} == {"clerk"}
+
+
+@dataclass
+class Who:
+    user_id: str
+    tenant_id: str | None = None
+
+
+@pytest.mark.parametrize("context", [Who("u", "t"), {"user_id": "u", "tenant_id": "t"}])
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+def test_who_calls_is_taken_from_the_context_too(context: Any, mode: str) -> None:
+    for entry in ENTRIES:
+        told = Told()
+        model = scripted(reply(asking("look", {"q": 1}, "a")))
+        agent = build(entry, "create_agent", told.guard, model, look)
+        config = config_of(told.guard, entry)
+        if mode == "invoke":
+            agent.invoke(USER, config, context=context)
+        else:
+            asyncio.run(agent.ainvoke(USER, config, context=context))
+        assert {(call.where.user, call.where.tenant) for call in told.calls} == {("u", "t")}, entry
+
+
+def test_the_user_of_langgraphs_own_server_is_known_and_a_named_one_wins() -> None:
+    for given, user in (({}, "auth"), ({"user_id": "named"}, "named")):
+        told = Told()
+        model = scripted(reply(asking("look", {"q": 1}, "a")))
+        agent = build("tools", "create_agent", told.guard, model, look)
+        config = config_of(told.guard, "tools")
+        config["configurable"] |= {"langgraph_auth_user_id": "auth", **given}
+        play(agent, config)
+        assert told.tools[0].where.user == user
+
+
+def test_a_function_of_ones_own_wins_over_all_keys() -> None:
+    for entry in ENTRIES:
+        told = Told(scope=lambda: Where(user="mine"))
+        model = scripted(reply(asking("look", {"q": 1}, "a")))
+        agent = build(entry, "create_agent", told.guard, model, look)
+        config = config_of(told.guard, entry, "thread-7")
+        config["configurable"] |= {"user_id": "u", "tenant_id": "t"}
+        play(agent, config)
+        where = told.tools[0].where
+        assert (where.user, where.tenant, where.thread) == ("mine", "t", "thread-7"), entry
+
+
+def test_the_path_names_the_agents_from_the_outermost_in() -> None:
+    told = Told()
+
+    def delegate(q: int) -> str:
+        """Delegate."""
+        inner = create_agent(
+            scripted(reply(asking("look", {"q": q}, f"i{q}"))),
+            [tool(look)],
+            middleware=[GuardMiddleware(told.guard)],
+            name="helper",
+        )
+        inner.invoke(USER)
+        return "done"
+
+    agent = create_agent(
+        scripted(reply(asking("delegate", {"q": 1}, "a"))),
+        [tool(delegate)],
+        middleware=[GuardMiddleware(told.guard)],
+        name="boss",
+    )
+    agent.invoke(USER)
+    assert {call.tool: call.where.path for call in told.tools} == {
+        "delegate": ("boss",),
+        "look": ("boss", "helper"),
+    }
+
+
+def test_agents_of_one_name_at_once_have_lanes_of_their_own() -> None:
+    told = Told()
+
+    def delegate(q: int) -> str:
+        """Delegate."""
+        inner = create_agent(
+            scripted(reply(asking("look", {"q": q}, f"i{q}"))), [tool(look)], name="helper"
+        )
+        inner.invoke(USER)
+        return "done"
+
+    message = reply(*(asking("delegate", {"q": i}, name) for i, name in enumerate("abc")))
+    agent = create_agent(scripted(message), [tool(delegate)], name="boss")
+    agent.invoke(USER, {"callbacks": [GuardCallbackHandler(told.guard)]})
+    lanes = {(call.tool, call.where.lane) for call in told.tools}
+    assert len([lane for name, lane in lanes if name == "look"]) == 3
+    assert len([lane for name, lane in lanes if name == "delegate"]) == 1
 
 
 def test_what_is_set_by_hand_wins() -> None:
