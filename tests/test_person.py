@@ -64,9 +64,9 @@ class TestPardon:
         make(guard, 0)
         verdict = ask(guard, 1)
         assert verdict.stop.budget == "calls:search"
-        assert [each.tool for each in guard.closed("r")] == ["search"]
+        assert guard.closed("r") == {"search": "ceiling"}
         guard.pardon(verdict, 2)
-        assert guard.closed("r") == ()
+        assert guard.closed("r") == {}
         assert make(guard, 1).stop is None
         assert make(guard, 2).stop is None
         assert ask(guard, 3).stop.limit == 3

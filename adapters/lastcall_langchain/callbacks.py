@@ -44,7 +44,7 @@ class GuardCallbackHandler(BaseCallbackHandler):
         self._open: OrderedDict[UUID, Ticket] = OrderedDict()
 
     @property
-    def on_llm_new_token(self) -> Callable[..., Any]:
+    def on_llm_new_token(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Nothing, at no cost; see the tracker's."""
         return TRACKER.on_llm_new_token
 

@@ -31,7 +31,7 @@ class Tracker(BaseCallbackHandler):
     run_inline = False
 
     @property
-    def on_llm_new_token(self) -> Callable[..., Any]:
+    def on_llm_new_token(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Nothing: each token would cost a thread in an event loop, but for a coroutine function."""
         try:
             get_running_loop()

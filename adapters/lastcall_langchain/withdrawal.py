@@ -12,15 +12,13 @@ from lastcall_langchain.places import run_of
 if TYPE_CHECKING:
     from langchain.agents.middleware import ModelRequest
 
-    from lastcall.turn import Ended
-
 
 def withdrawn(guard: Guard, request: ModelRequest) -> ModelRequest:
     """*request* without the tools that every call would be refused of, and with a word on each."""
     run = run_of()
     if run is None:
         return request
-    closed = {each.tool: each for each in guard.closed(run.root.run)}
+    closed = guard.closed(run.root.run)
     gone = [name for name in map(name_of, request.tools) if name in closed]
     if not gone:
         return request
@@ -28,7 +26,7 @@ def withdrawn(guard: Guard, request: ModelRequest) -> ModelRequest:
     less = request.override(tools=kept)
     if chosen(request.tool_choice) in closed or not kept:
         less = less.override(tool_choice=None)
-    return with_instruction(less, " ".join(reason(closed[name]) for name in gone))
+    return with_instruction(less, " ".join(told(name, closed[name]) for name in gone))
 
 
 def name_of(tool: Any) -> str | None:
@@ -44,10 +42,8 @@ def chosen(choice: Any) -> str | None:
     return name_of(choice) if isinstance(choice, Mapping) else choice
 
 
-def reason(closed: Ended) -> str:
+def told(tool: str, why: str) -> str:
     """What the model is told of a tool that is gone."""
-    status = "" if closed.status is None else f", HTTP {closed.status}"
     return (
-        f"{closed.tool} is closed for this turn ({closed.reason}{status}):"
-        " do without it, and tell the user what is missing."
+        f"{tool} is closed for this turn ({why}): do without it, and tell the user what is missing."
     )

@@ -35,7 +35,6 @@ from lastcall.snapshot import PAUSED, decoded, encoded
 from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
 from lastcall.tool import PLAIN, ToolPolicy
-from lastcall.turn import Ended
 from lastcall.verdict import Ticket, Verdict
 from lastcall.words import words
 from lastcall.wrapping import Calling, wrapped
@@ -320,10 +319,10 @@ class Guard:
         self.store.update([(verdict.call.shard, "turn")], step, self.clock())
         return self._reporter.ended(verdict.call, stop)
 
-    def closed(self, run: str | None) -> tuple[Ended, ...]:
+    def closed(self, run: str | None) -> dict[str, str]:
         """The tools that no call in the present turn of *run* may use any more, each with the reason."""
         found, _ = self.store.update([(("run", run), "turn")], reading, self.clock())
-        return () if found is None else found.closed
+        return {} if found is None else {each.tool: each.why for each in found.closed}
 
     def note(self, call: Call, outcome: Outcome) -> None:
         """Note what came of a request to a model that was let through beside the rules."""

@@ -41,6 +41,11 @@ class Ended(Struct, frozen=True, gc=False):
     """Whether a person was asked, and ended it."""
     budget: str | None = None
 
+    @property
+    def why(self) -> str:
+        """The reason in a few words."""
+        return self.reason if self.status is None else f"{self.reason}, HTTP {self.status}"
+
     @classmethod
     def by(cls, stop: Stop) -> Ended:
         """What later refusals repeat of *stop*."""
