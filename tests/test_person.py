@@ -207,7 +207,7 @@ class TestPaused:
         guard = make_guard()
         assert guard.paused("t", "g") is None
         guard.pause("r", "t", "g")
-        assert guard.paused("t", "g") == "r"
+        assert guard.paused("t", "g").run == "r"
         assert guard.paused("t", "other") is None
         guard.resumed("t", "g")
         assert guard.paused("t", "g") is None
@@ -219,7 +219,7 @@ class TestPaused:
         guard.pause("r", "t", None)
         other = make_guard(Policy(max_calls=2))
         other.restore(guard.snapshot(thread="t"))
-        assert other.paused("t", None) == "r"
+        assert other.paused("t", None).run == "r"
         assert make(other, 1).stop is None
         assert_stopped(ask(other, 2).stop, reason="ceiling")
 

@@ -185,12 +185,12 @@ class Runs:
         """Whether *guard* knows the run that *root* goes on with, since another process paused it."""
         if not root.foreign or root.pausable is None:
             return False
-        run = guard.paused(*root.pausable)
+        pause = guard.paused(*root.pausable)
         with self._lock:
-            if run is not None and root.foreign:
-                root.run, root.kept = run, True
+            if pause is not None and root.foreign:
+                root.run, root.kept = pause.run, True
             root.foreign = False
-        return run is not None
+        return pause is not None
 
     def grant(self, agent: Run, guard: Guard, ticket: Ticket) -> Ticket | None:
         """Keep *guard*'s leave for the next request of *agent*; gives back one that was never used."""

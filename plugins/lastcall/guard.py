@@ -31,7 +31,7 @@ from lastcall.policy import Policy
 from lastcall.report import Incident
 from lastcall.reporter import Reporter
 from lastcall.scope import HERE, Scopes, undone
-from lastcall.snapshot import PAUSED, decoded, encoded
+from lastcall.snapshot import PAUSED, Pause, decoded, encoded
 from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
 from lastcall.tool import PLAIN, ToolPolicy
@@ -250,7 +250,7 @@ class Guard:
         records: dict[Key, Any] = {}
         if thread is not None:
             records = self.store.peek(("thread", thread), now)
-            shards += [("run", paused) for key, paused in records.items() if key[1] == PAUSED]
+            shards += [("run", at.run) for key, at in records.items() if key[1] == PAUSED]
         for shard in shards:
             records |= self.store.peek(shard, now)
         return encoded(records)
@@ -330,14 +330,17 @@ class Guard:
         if placed is not None:
             self._reporter.observed(Ticket(placed), outcome)
 
-    def pause(self, run: str, thread: str, graph: str | None) -> None:
-        """Keep with *thread* that *run* waits in it; *graph* tells several in one thread apart."""
-        self.store.update([paused(thread, graph)], partial(writing, run), self.clock())
+    def pause(self, run: str, thread: str, graph: str | None, note: str = "") -> None:
+        """Keep with *thread* that *run* waits in it; *graph* tells several in one thread apart. *note* is
+        kept for the adapter."""
+        step = partial(writing, Pause(run, note))
+        self.store.update([paused(thread, graph)], step, self.clock())
 
-    def paused(self, thread: str, graph: str | None) -> str | None:
+    def paused(self, thread: str, graph: str | None) -> Pause | None:
         """The run that waits in *thread*; None when none does."""
+        found: Pause | None
         found, _ = self.store.update([paused(thread, graph)], reading, self.clock())
-        return None if found is None else str(found)
+        return found
 
     def resumed(self, thread: str, graph: str | None) -> None:
         """No run waits in *thread* any more."""

@@ -15,6 +15,14 @@ VERSION = 1
 PAUSED = "paused"
 """The record of a thread that names the run which waits in it."""
 
+
+class Pause(msgspec.Struct, frozen=True):
+    """That record: the run, and what its adapter needs to go on with it."""
+
+    run: str
+    note: str = ""
+
+
 COUNTER = tuple[int, int] | dict[str, float]
 """What a store keeps for a tally: a count and its window, or the holders of leases."""
 
@@ -30,7 +38,7 @@ def decoded(snapshot: bytes, rules: Iterable[Any]) -> dict[Key, Any]:
     types: dict[str, Any] = {
         rule.name: type(rule.start()) if hasattr(rule, "start") else COUNTER for rule in rules
     }
-    types |= {"turn": Turn, PAUSED: str}
+    types |= {"turn": Turn, PAUSED: Pause}
     try:
         version, rows = msgspec.msgpack.decode(
             snapshot, type=tuple[int, list[tuple[list[Any], Any]]]
