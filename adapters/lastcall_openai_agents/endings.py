@@ -15,9 +15,10 @@ from agents import (
 )
 from agents.exceptions import AgentsException
 
-from lastcall import Call, Guard, Outcome, Stop, Stopped, Where
+from lastcall import Call, Guard, Stop, Stopped, Where
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.runs import Frame, at, inside
+from lastcall_openai_agents.shown import show
 
 Behavior = str | StopAtTools | ToolsToFinalOutputFunction[Any]
 
@@ -71,7 +72,7 @@ async def ending(guard: Guard, frame: Frame) -> Stop | None:
     with inside(frame):
         verdict = await guard.adecide(Call("model", kind="model", where=Where(agent=agent)))
     if verdict.ticket is not None:
-        await guard.aobserve(verdict.ticket, Outcome())
+        frame.grant(guard, verdict.ticket)
     if verdict.stop is None:
         return None
     # What ended the run tells more than that the model may not be asked for it.
@@ -87,7 +88,9 @@ async def end(frame: Frame) -> None:
         if guard in frame.asked:
             continue
         stop = await ending(guard, frame)
+        frame.asked.add(guard)
         if stop is not None:
+            show(stop)
             raise RunStopped(stop)
 
 
@@ -113,6 +116,7 @@ class Ending:
         frame.answered += 1
         if stop is None:
             return await behaving(self.own, ctx, results)
+        show(stop)
         plain = not (structured(frame.agent) if frame.agent else self._structured)
         return ToolsToFinalOutputResult(True, StopText(stop) if plain else stop)
 

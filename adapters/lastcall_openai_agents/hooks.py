@@ -26,6 +26,7 @@ from lastcall_openai_agents.endings import end
 from lastcall_openai_agents.runs import Frame, at
 from lastcall_openai_agents.servers import guards_at
 from lastcall_openai_agents.tools import guards_of
+from lastcall_openai_agents.usage import answered
 
 Asked = ResponseFunctionToolCall | ResponseCustomToolCall
 
@@ -102,15 +103,18 @@ class Watch(Passing):
     ) -> None:
         """End a run that a guard has stopped; raises RunStopped."""
         self.frame.agent = agent
-        self.frame.settle()
+        self.frame.drop()
         await end(self.frame)
+        self.frame.asking = True
         await super().on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(
         self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
     ) -> None:
-        """Note which calls make up the reply."""
+        """Note which calls make up the reply, and what it cost."""
         self.frame.agent = agent
+        self.frame.asking = False
+        self.frame.answered_by(answered(agent, response))
         self.frame.heard((call.call_id, call.name) for call in asked_for(agent, response))
         await super().on_llm_end(context, agent, response)
 

@@ -15,7 +15,7 @@ from lastcall import Stopped
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.endings import stop_of
 from lastcall_openai_agents.hooks import GuardHooks, Passing, Watch
-from lastcall_openai_agents.runs import PAUSED, SWAPS, Frame, Run, here, inside
+from lastcall_openai_agents.runs import PAUSED, SWAPS, Frame, Run, hash_of, here, inside, waiting_in
 
 
 def install() -> None:
@@ -95,8 +95,10 @@ def framed(
 def opened(agent: Agent[Any], started: Any, options: dict[str, Any]) -> Frame:
     """The frame of a run that begins, or that of the paused one that goes on."""
     outer = here()
+    pending: tuple[Any, ...] = ()
     if isinstance(started, RunState):
-        paused = PAUSED.take(pending_of(0 if outer is None else 1, started.get_interruptions()))
+        pending = pending_of(0 if outer is None else 1, started.get_interruptions())
+        paused = PAUSED.take(pending)
         if paused is not None:
             return paused
     frame = Frame(outer.run if outer else Run(), outer, options.get("context"))
@@ -105,6 +107,9 @@ def opened(agent: Agent[Any], started: Any, options: dict[str, Any]) -> Frame:
     session = getattr(options.get("session"), "session_id", None)
     thread = session or options.get("conversation_id")
     frame.thread = thread if isinstance(thread, str) else frame.thread
+    if pending and frame.root:
+        frame.run.foreign = waiting_in(pending, frame.thread), hash_of(pending)
+        frame.run.waiting.append(frame)
     return frame
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -36,17 +37,51 @@ class Run:
         self.open = True
         self.guards: list[Guard] = []
         self.frames = itertools.count()
+        self.waiting: list[Frame] = []
+        """The frame that goes on with a pause of another process."""
         # A thread that the SDK could not cancel may still settle a call after the end.
         when_gone(self, partial(swept, self.id, self.guards))
 
+        self.foreign: tuple[str, str] | None = None
+        """What names the pause that it goes on from, where another process paused it."""
+        self.kept: tuple[str, str] | None = None
+        """What names its own pause, where its guards keep that."""
+
     def use(self, guard: Guard) -> None:
         """*guard* was asked about a call of this run."""
-        if not any(guard is known for known in self.guards):
-            self.guards.append(guard)
+        if any(guard is known for known in self.guards):
+            return
+        if self.foreign is not None:
+            self.recall(guard, *self.foreign)
+        self.guards.append(guard)
+
+    def recall(self, guard: Guard, thread: str, pending: str) -> None:
+        """Go on with the run that *guard* knows to wait there."""
+        pause = guard.paused(thread, pending)
+        if pause is None:
+            return
+        self.id, self.kept, self.foreign = pause.run, self.foreign, None
+        for frame in tuple(self.waiting):
+            frame.replies = int(pause.note or 0)
+
+    def keep(self, thread: str, pending: str, note: str) -> None:
+        """Let every guard keep that it waits, for a resume in another process."""
+        self.goes_on()
+        self.kept = (thread, pending)
+        for guard in tuple(self.guards):
+            guard.pause(self.id, thread, pending, note)
+
+    def goes_on(self) -> None:
+        """It waits no more."""
+        if self.kept is not None:
+            for guard in tuple(self.guards):
+                guard.resumed(*self.kept)
+            self.kept = None
 
     def finish(self) -> None:
         """The root run is over."""
         self.open = False
+        self.goes_on()
         for guard in tuple(self.guards):
             guard.finish(self.id)
 
@@ -68,11 +103,25 @@ class Frame:
         self.answered = 0
         """Replies of which all calls are over, as far as an ending was asked about them."""
         self.size: int | None = None
+        self.asking = False
+        """Whether a request to the model is on its way."""
         self.asked: set[Guard] = set()
         """Guards that were asked, since the last reply, whether the model may be."""
         self._calls: tuple[tuple[str, str], ...] = ()
         self._places: dict[str, int] = {}
         self._tickets: dict[Key, Ticket] = {}
+        self._requests: list[tuple[Guard, Ticket]] = []
+        """Leave for the request to the model that comes next, or is on its way."""
+
+    def grant(self, guard: Guard, ticket: Ticket) -> None:
+        """*guard* gave leave for the next request to the model."""
+        self._requests.append((guard, ticket))
+
+    def answered_by(self, outcome: Outcome) -> None:
+        """The request on its way came to *outcome*."""
+        while self._requests:
+            guard, ticket = self._requests.pop()
+            guard.observe(ticket, outcome)
 
     def heard(self, calls: Iterable[tuple[str, str]]) -> None:
         """The model asked for *calls*, by id and tool."""
@@ -126,6 +175,11 @@ class Frame:
         return self._tickets.pop(key_of(guard, ctx), None)
 
     def settle(self) -> None:
+        """Nothing more will come of the calls whose body has not begun, nor of requests."""
+        self.answered_by(Outcome("lost" if self.asking else "cancelled"))
+        self.drop()
+
+    def drop(self) -> None:
         """Nothing more will come of the calls whose body has not begun."""
         while self._tickets:
             (guard, *_), ticket = self._tickets.popitem()
@@ -146,7 +200,10 @@ class Frame:
     def close(self, pending: tuple[Any, ...] = ()) -> None:
         """This `Runner.run` is over, or waits for a person to decide on *pending* calls."""
         if pending:
+            self.answered_by(Outcome("cancelled"))
             PAUSED.put(pending, self)
+            if self.root:
+                self.run.keep(waiting_in(pending, self.thread), hash_of(pending), str(self.replies))
             return
         self.settle()
         if self.root:
@@ -203,6 +260,16 @@ def catch_up() -> None:
     with suppress(IndexError):
         while True:
             _OVER.popleft()()
+
+
+def waiting_in(pending: tuple[Any, ...], thread: str | None) -> str:
+    """The thread that a pause is kept with: that of the session, or one of its own."""
+    return f"pause-{hash_of(pending)}" if thread is None else thread
+
+
+def hash_of(pending: tuple[Any, ...]) -> str:
+    """Names the calls that a person has to decide on, in any process."""
+    return sha256(repr(pending).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def here() -> Frame | None:
@@ -272,4 +339,4 @@ def named(context: Any, name: str) -> str | None:
     if isinstance(context, RunContextWrapper):
         context = context.context
     found = context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
-    return found if isinstance(found, str) else None
+    return str(found) if isinstance(found, str | int) and found != "" else None
