@@ -174,7 +174,8 @@ class Runs:
             if root.paused and root.pausable is not None:
                 self._paused[root.pausable] = waits = root
                 while len(self._paused) > MOST_PAUSED:
-                    over.append(self._paused.popitem(last=False)[1])
+                    # Its counts stay where they are kept; a resume may come, or their time is over.
+                    self._paused.popitem(last=False)
             else:
                 over.append(root)
         if waits is not None:

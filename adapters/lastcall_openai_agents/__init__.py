@@ -10,7 +10,7 @@ except ModuleNotFoundError as missing:
 from lastcall_openai_agents.endings import RunStopped, StopText, stop_of
 from lastcall_openai_agents.graph import guard_agent
 from lastcall_openai_agents.hooks import GuardHooks
-from lastcall_openai_agents.runner import install
+from lastcall_openai_agents.runner import install, snapshot_of
 from lastcall_openai_agents.tools import guard_tool, guard_tools
 
 del _agents
@@ -23,5 +23,6 @@ __all__ = [
     "guard_agent",
     "guard_tool",
     "guard_tools",
+    "snapshot_of",
     "stop_of",
 ]

@@ -13,11 +13,11 @@ from lastcall import Guard
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.endings import Ending
 from lastcall_openai_agents.runner import install
+from lastcall_openai_agents.runs import MARK, marks
 from lastcall_openai_agents.servers import guarded_server
 from lastcall_openai_agents.tools import guarded
 
 A = TypeVar("A", bound=Agent[Any])
-MARK = "_lastcall_guards"
 
 
 def guard_agent(agent: A, guard: Guard) -> A:
@@ -82,9 +82,3 @@ class Copies:
         if target is not None:
             _sdk.set_target_of(made, weakref.ref(self.of(target)))
         return made
-
-
-def marks(guarded: object) -> tuple[Guard, ...]:
-    """The guards of an agent or a hand-over."""
-    found: tuple[Guard, ...] = vars(guarded).get(MARK, ())
-    return found

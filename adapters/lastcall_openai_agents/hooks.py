@@ -23,7 +23,7 @@ from lastcall import Guard
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.calls import Passage, told
 from lastcall_openai_agents.endings import end
-from lastcall_openai_agents.runs import Frame, at
+from lastcall_openai_agents.runs import Frame, at, marks
 from lastcall_openai_agents.servers import guards_at
 from lastcall_openai_agents.tools import guards_of
 from lastcall_openai_agents.usage import answered
@@ -104,6 +104,8 @@ class Watch(Passing):
         """End a run that a guard has stopped; raises RunStopped."""
         self.frame.agent = agent
         self.frame.drop()
+        for guard in marks(agent):
+            self.frame.run.use(guard)
         await end(self.frame)
         self.frame.asking = True
         await super().on_llm_start(context, agent, system_prompt, input_items)

@@ -11,7 +11,7 @@ from agents import Agent, Handoff, RunConfig, RunResult, RunResultStreaming, Run
 from agents.lifecycle import RunHooksBase
 from agents.tool_context import ToolContext
 
-from lastcall import Stopped
+from lastcall import Guard, Stopped
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.endings import stop_of
 from lastcall_openai_agents.hooks import GuardHooks, Passing, Watch
@@ -117,6 +117,17 @@ def waits_for(frame: Frame, result: RunResult | RunResultStreaming) -> tuple[Any
     """What names the pause of *frame*; empty when the run is over."""
     items = result.interruptions
     return pending_of(0 if frame.root else 1, items) if items else ()
+
+
+def snapshot_of(result: RunResult | RunResultStreaming, guard: Guard) -> bytes:
+    """The counts of a run that waits for a person, to go on with in another process: there
+    `guard.restore(...)` comes before the run is resumed from its state. Raises ValueError when *result*
+    waits for nobody."""
+    pending = pending_of(0, result.interruptions) if result.interruptions else ()
+    frame = PAUSED.find(pending)
+    if frame is None:
+        raise ValueError("this run waits for nobody, so there is nothing to go on with elsewhere")
+    return guard.snapshot(thread=waiting_in(pending, frame.thread))
 
 
 def pending_of(depth: int, items: list[Any]) -> tuple[Any, ...]:

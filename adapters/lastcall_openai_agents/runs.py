@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from hashlib import sha256
+from itertools import product
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,9 @@ from lastcall_openai_agents import _sdk
 
 Key = tuple[Guard, str, str]
 """A call that a guard has let pass: its id may be missing or repeated, so its arguments belong to it."""
+
+MARK = "_lastcall_guards"
+"""Where a guarded copy of an agent keeps its guards."""
 
 PAUSES = 256
 """Runs that wait for a person, of which the counts are kept in this process."""
@@ -40,7 +44,8 @@ class Run:
         self.waiting: list[Frame] = []
         """The frame that goes on with a pause of another process."""
         # A thread that the SDK could not cancel may still settle a call after the end.
-        when_gone(self, partial(swept, self.id, self.guards))
+        self._over: list[str] = []
+        when_gone(self, partial(swept, self._over, self.guards))
 
         self.foreign: tuple[str, str] | None = None
         """What names the pause that it goes on from, where another process paused it."""
@@ -81,6 +86,7 @@ class Run:
     def finish(self) -> None:
         """The root run is over."""
         self.open = False
+        self._over.append(self.id)
         self.goes_on()
         for guard in tuple(self.guards):
             guard.finish(self.id)
@@ -221,7 +227,13 @@ class Paused:
         """*frame* waits for *pending*."""
         self._waiting.append((pending, frame))
         while len(self._waiting) > PAUSES:
-            self._waiting.popleft()[1].close()
+            # Its counts stay where they are kept; a resume may come, or their time is over.
+            self._waiting.popleft()[1].settle()
+
+    def find(self, pending: tuple[Any, ...]) -> Frame | None:
+        """The newest frame that waits for *pending*, which goes on waiting."""
+        found = (frame for waits, frame in reversed(tuple(self._waiting)) if waits == pending)
+        return next(found, None)
 
     def take(self, pending: tuple[Any, ...]) -> Frame | None:
         """The newest frame that waits for *pending*; each is given once, so that none is shared."""
@@ -322,9 +334,9 @@ def loosened(anchor: int) -> None:
         frame.close()
 
 
-def swept(run: str, guards: list[Guard]) -> None:
-    """Forget what came in after *run* was over."""
-    for guard in guards:
+def swept(over: list[str], guards: list[Guard]) -> None:
+    """Forget what came in after a run was over; one that waits may go on in another process."""
+    for run, guard in product(over, guards):
         if isinstance(guard.store, MemoryStore) and guard.store.peek(("run", run), guard.clock()):
             guard.finish(run)
 
@@ -340,3 +352,9 @@ def named(context: Any, name: str) -> str | None:
         context = context.context
     found = context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
     return str(found) if isinstance(found, str | int) and found != "" else None
+
+
+def marks(guarded: object) -> tuple[Guard, ...]:
+    """The guards of an agent or a hand-over."""
+    found: tuple[Guard, ...] = vars(guarded).get(MARK, ())
+    return found

@@ -82,11 +82,10 @@ class MemoryStore:
                     held = records if key[0] is home else self._shard(key[0])
                     if state is None:
                         held.pop(key, None)
-                        if not held:
-                            self._young.pop(key[0], None)
-                            records = self._shard(home)
                     else:
                         held[key] = state
+                if not records:
+                    self._young.pop(home, None)
             return plan.value, answer
         finally:
             if acquired:
