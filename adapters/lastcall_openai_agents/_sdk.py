@@ -4,12 +4,23 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from agents import Agent, FunctionTool, Handoff, RunResult, RunResultStreaming
+from agents import (
+    Agent,
+    ComputerTool,
+    FunctionTool,
+    Handoff,
+    ItemHelpers,
+    RunResult,
+    RunResultStreaming,
+    ToolCallOutputItem,
+)
 from agents import run as _run
 from agents import tool as _tool
+from agents.mcp import MCPUtil
 from agents.run_config import ToolErrorFormatterArgs
 from agents.tool_context import ToolContext
 
@@ -21,6 +32,114 @@ except ImportError:  # pragma: no cover - an older SDK; what is lost is said bel
     _configuration = None  # type: ignore[assignment]
 
 Invoke = Callable[[ToolContext[Any], str], Awaitable[Any]]
+
+
+def _module(name: str) -> Any:
+    """A module of the SDK's inner works; None where another release has none of that name."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:  # pragma: no cover - what is lost is said where it is needed
+        return None
+
+
+_execution = _module("agents.run_internal.tool_execution")
+_actions = _module("agents.run_internal.tool_actions")
+_resolution = _module("agents.run_internal.turn_resolution")
+_steps = _module("agents.run_internal.run_steps")
+
+
+class Place(NamedTuple):
+    """Where the SDK keeps a function, a module or a class, and its name there."""
+
+    owner: Any
+    name: str
+
+
+INVOKING = (
+    Place(_tool, "_invoke_function_tool_with_metadata"),
+    Place(_execution, "_invoke_function_tool_with_metadata"),
+)
+"""The function that every call of a function tool passes, under the two names it is looked up by: MCP
+tools, agents as tools and calls in realtime sessions too."""
+
+SERVING = Place(MCPUtil, "invoke_mcp_tool")
+"""What calls an MCP server; the only place that sees its result before it is put into words."""
+
+HANDING_OVER = Place(_resolution, "execute_handoffs")
+"""What carries a hand-over out. `Handoff.on_invoke_handoff` alone cannot say no."""
+
+CAPTURE = "_execute_action_and_capture"
+"""What a computer does between its hooks, from the first action to the picture."""
+
+
+class Native(NamedTuple):
+    """How the SDK executes one kind of tool that is no function tool."""
+
+    place: Place
+    given: str
+    """The argument that holds the call."""
+    field: str
+    """The field of the call that holds the tool."""
+
+
+NATIVE = {
+    kind: Native(Place(getattr(_actions, f"{action}Action", None), "execute"), given, field)
+    for kind, action, given, field in (
+        ("CustomTool", "CustomTool", "call", "custom_tool"),
+        ("ShellTool", "Shell", "call", "shell_tool"),
+        ("LocalShellTool", "LocalShell", "call", "local_shell_tool"),
+        ("ApplyPatchTool", "ApplyPatch", "call", "apply_patch_tool"),
+        ("ComputerTool", "Computer", "action", "computer_tool"),
+    )
+}
+"""By the class of the tool."""
+
+
+def refused(text: str) -> Any:
+    """What a function tool came to that was answered with *text* instead."""
+    return _tool._FunctionToolInvocationResult(text, is_sdk_generated_error=True)
+
+
+def stayed(given: dict[str, Any], text: str) -> Any:
+    """What a turn came to whose hand-over was answered with *text* instead: the agent goes on. *given*
+    are the arguments of the function that carries it out."""
+    agent, items = given["public_agent"], given["new_step_items"]
+    for lead in given["run_handoffs"]:
+        told = ItemHelpers.tool_call_output_item(lead.tool_call, text)
+        items.append(ToolCallOutputItem(agent=agent, raw_item=told, output=text))
+    return _steps.SingleStepResult(
+        original_input=given["original_input"],
+        model_response=given["new_response"],
+        pre_step_items=given["pre_step_items"],
+        new_step_items=items,
+        next_step=_steps.NextStepRunAgain(),
+        tool_input_guardrail_results=list(given.get("tool_input_guardrail_results") or []),
+        tool_output_guardrail_results=list(given.get("tool_output_guardrail_results") or []),
+    )
+
+
+def agent_of_step(step: Any) -> Agent[Any] | None:
+    """The agent that a turn handed over to."""
+    return getattr(getattr(step, "next_step", None), "new_agent", None)
+
+
+def shadow(tool: FunctionTool) -> FunctionTool:
+    """Another *tool* for one call. Unlike a copy it shares its schema, and what it is bound to."""
+    made = object.__new__(type(tool))
+    made.__dict__.update(vars(tool))
+    return made
+
+
+def bind_computer(tool: ComputerTool[Any]) -> None:
+    """Let *tool*, a copy, make its computers as the original does."""
+    ComputerTool.__post_init__(tool)
+
+
+def server_of(tool: FunctionTool) -> str | None:
+    """The name of the MCP server behind a tool."""
+    origin = getattr(tool, "_tool_origin", None)
+    name = getattr(origin, "mcp_server_name", None)
+    return name if isinstance(name, str) else None
 
 AgentRunner = _run.AgentRunner
 """What `Runner` hands every run to. The SDK calls it experimental, and it is the only place that sees a

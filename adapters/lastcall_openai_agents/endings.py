@@ -17,8 +17,12 @@ from agents.exceptions import AgentsException
 
 from lastcall import Call, Guard, Stop, Stopped, Where
 from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.answers import Final, due
 from lastcall_openai_agents.runs import Frame, at, inside
 from lastcall_openai_agents.shown import show
+
+ENDED = "_lastcall_stop"
+"""Where a result keeps what it may not show: by which stop its run ended."""
 
 Behavior = str | StopAtTools | ToolsToFinalOutputFunction[Any]
 
@@ -29,14 +33,14 @@ class RunStopped(AgentsException, Stopped):
 
 
 class StopText(str):
-    """The text of a stop as a final output, with the stop itself as `.stop`."""
+    """The text of a stop, or the model's last answer, as a final output, with the stop itself as `.stop`."""
 
     __slots__ = ("stop",)
     stop: Stop
 
-    def __new__(cls, stop: Stop) -> Self:
-        """The text of *stop*, which comes along."""
-        made = super().__new__(cls, stop.text)
+    def __new__(cls, stop: Stop, text: str | None = None) -> Self:
+        """*text*, or that of *stop*, which comes along."""
+        made = super().__new__(cls, text or stop.text)
         made.stop = stop
         return made
 
@@ -44,8 +48,8 @@ class StopText(str):
         # The SDK makes a plain text of every final output, by this.
         return self
 
-    def __getnewargs__(self) -> tuple[Stop]:  # type: ignore[override]
-        return (self.stop,)
+    def __getnewargs__(self) -> tuple[Stop, str]:  # type: ignore[override]
+        return (self.stop, str.__str__(self))
 
 
 def stop_of(result: object) -> Stop | None:
@@ -61,6 +65,10 @@ def stop_of(result: object) -> Stop | None:
     final = getattr(result, "final_output", None)
     if isinstance(final, Stop | StopText):
         return stop_of(final)
+    # A last answer is the model's own text, and an output may be made by the user's own function.
+    told: Stop | None = getattr(getattr(result, ENDED, None), "stop", None)
+    if told is not None:
+        return told
     error = _sdk.streamed_error(cast("Any", result))
     return None if error is None else stop_of(error)
 
@@ -97,9 +105,16 @@ async def end(frame: Frame) -> None:
 class Ending:
     """A `tool_use_behavior` that ends a stopped run as a normal result, and is *own* otherwise."""
 
-    def __init__(self, guard: Guard, own: Any, agent: Agent[Any]) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        own: Any,
+        agent: Agent[Any],
+        final: Final = Final(),  # noqa: B008 - a constant
+    ) -> None:
         self.guard = guard
         self.own = own
+        self.final = final
         self._structured = structured(agent)
 
     def covers(self, guard: Guard) -> bool:
@@ -117,8 +132,13 @@ class Ending:
         if stop is None:
             return await behaving(self.own, ctx, results)
         show(stop)
-        plain = not (structured(frame.agent) if frame.agent else self._structured)
-        return ToolsToFinalOutputResult(True, StopText(stop) if plain else stop)
+        if self.final.last_answer and due(self.guard, frame, frame.agent, stop):
+            return ToolsToFinalOutputResult(False, None)
+        frame.told.stop = stop
+        if not (structured(frame.agent) if frame.agent else self._structured):
+            return ToolsToFinalOutputResult(True, StopText(stop))
+        made = stop if self.final.output is None else self.final.output(stop)
+        return ToolsToFinalOutputResult(True, made)
 
 
 def structured(agent: Agent[Any]) -> bool:

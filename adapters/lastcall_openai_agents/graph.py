@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import weakref
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
 from agents import Agent, FunctionTool, Handoff, RunContextWrapper, Tool
 
-from lastcall import Guard
+from lastcall import Guard, Stop
 from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.answers import Final, answering
 from lastcall_openai_agents.endings import Ending
 from lastcall_openai_agents.runner import install
 from lastcall_openai_agents.runs import MARK, marks
@@ -20,19 +22,31 @@ from lastcall_openai_agents.tools import guarded
 A = TypeVar("A", bound=Agent[Any])
 
 
-def guard_agent(agent: A, guard: Guard) -> A:
+def guard_agent(
+    agent: A,
+    guard: Guard,
+    *,
+    last_answer: bool = False,
+    final_output: Callable[[Stop], Any] | None = None,
+) -> A:
     """A guarded copy of *agent*: its tools, its MCP servers, the agents it hands over to and those it
     uses as tools. A run that is stopped ends as a normal result, and `stop_of(result)` tells why. The
-    agent itself stays as it is. Guarding twice with one guard guards once."""
+    agent itself stays as it is. Guarding twice with one guard guards once.
+
+    *last_answer*: the model is asked once more, without tools, and its text is the output.
+    *final_output* makes the output of a stopped run where the agent has an output type of its own;
+    without it that output is the stop.
+    """
     install()
-    return Copies(guard).of(agent)
+    return Copies(guard, Final(last_answer, final_output)).of(agent)
 
 
 class Copies:
     """The guarded copies of one graph of agents; one copy for each, also where they lead in circles."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, final: Final = Final()) -> None:  # noqa: B008 - a constant
         self._guard = guard
+        self._final = final
         self._made: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
     def of(self, agent: A) -> A:
@@ -51,7 +65,9 @@ class Copies:
         made.handoffs = [self.lead(lead) for lead in agent.handoffs]
         own = agent.tool_use_behavior
         if not (isinstance(own, Ending) and own.covers(self._guard)):
-            made.tool_use_behavior = Ending(self._guard, own, made)
+            made.tool_use_behavior = Ending(self._guard, own, made, self._final)
+        if self._final.last_answer:
+            answering(made)
         return made
 
     def _forget(self, agent: int, _: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,11 +12,13 @@ from agents import Agent, Handoff, RunConfig, RunResult, RunResultStreaming, Run
 from agents.lifecycle import RunHooksBase
 from agents.tool_context import ToolContext
 
-from lastcall import Guard, Stopped
+from lastcall import Guard, Stop, Stopped
 from lastcall_openai_agents import _sdk
-from lastcall_openai_agents.endings import stop_of
+from lastcall_openai_agents.endings import ENDED, RunStopped, StopText, stop_of
 from lastcall_openai_agents.hooks import GuardHooks, Passing, Watch
 from lastcall_openai_agents.runs import PAUSED, SWAPS, Frame, Run, hash_of, here, inside, waiting_in
+
+log = logging.getLogger("lastcall")
 
 
 def install() -> None:
@@ -38,9 +41,13 @@ class FramedRunner(_sdk.AgentRunner):
             try:
                 result = await self.inner.run(agent, input, **options)
                 pending = waits_for(frame, result)
+            except Exception as error:
+                if frame.last is None or isinstance(error, Stopped):
+                    raise
+                raise not_given(error, frame.last) from error
             finally:
                 frame.close(pending)
-            return result
+            return marked(result, frame)
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 - the SDK's name
         """As the SDK's."""
@@ -49,9 +56,13 @@ class FramedRunner(_sdk.AgentRunner):
             try:
                 result = self.inner.run_sync(agent, input, **options)
                 pending = waits_for(frame, result)
+            except Exception as error:
+                if frame.last is None or isinstance(error, Stopped):
+                    raise
+                raise not_given(error, frame.last) from error
             finally:
                 frame.close(pending)
-            return result
+            return marked(result, frame)
 
     def run_streamed(
         self,
@@ -71,7 +82,24 @@ class FramedRunner(_sdk.AgentRunner):
             frame.close()
         else:
             task.add_done_callback(lambda _: frame.close(waits_for(frame, result)))
+        setattr(result, ENDED, frame.told)
         return result
+
+
+def marked(result: RunResult, frame: Frame) -> RunResult:
+    """*result*, which knows the stop that it may not show."""
+    setattr(result, ENDED, frame.told)
+    if frame.last is not None and isinstance(result.final_output, str):
+        result.final_output = StopText(frame.last, result.final_output)
+    return result
+
+
+def not_given(error: Exception, stop: Stop) -> RunStopped:
+    """What a run ends with whose model could not be asked for a last answer."""
+    log.warning("no last answer was given: %r", error)
+    ended = RunStopped(stop)
+    ended.run_data = getattr(error, "run_data", None)
+    return ended
 
 
 @contextmanager

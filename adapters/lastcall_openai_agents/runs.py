@@ -19,7 +19,7 @@ from agents import Agent, RunContextWrapper
 from agents.tool_context import ToolContext
 from msgspec.structs import replace
 
-from lastcall import Call, Guard, MemoryStore, Outcome, Ticket, Where
+from lastcall import Call, Guard, MemoryStore, Outcome, Stop, Ticket, Where
 from lastcall_openai_agents import _sdk
 
 Key = tuple[Guard, str, str]
@@ -27,6 +27,9 @@ Key = tuple[Guard, str, str]
 
 MARK = "_lastcall_guards"
 """Where a guarded copy of an agent keeps its guards."""
+
+EVERYWHERE: list[Guard] = []
+"""The guards that every run of the process passes, see `instrument`."""
 
 PAUSES = 256
 """Runs that wait for a person, of which the counts are kept in this process."""
@@ -39,7 +42,7 @@ class Run:
         catch_up()
         self.id = f"oa-{uuid4().hex}"
         self.open = True
-        self.guards: list[Guard] = []
+        self.guards: list[Guard] = list(EVERYWHERE)
         self.frames = itertools.count()
         self.waiting: list[Frame] = []
         """The frame that goes on with a pause of another process."""
@@ -92,6 +95,12 @@ class Run:
             guard.finish(self.id)
 
 
+class Told:
+    """The stop by which a run ended, for its result to keep."""
+
+    stop: Stop | None = None
+
+
 class Frame:
     """One `Runner.run`, root or nested: whose turn it is, what its model asked for last, and the
     tickets of calls whose body has not begun."""
@@ -111,6 +120,9 @@ class Frame:
         self.size: int | None = None
         self.asking = False
         """Whether a request to the model is on its way."""
+        self.last: Stop | None = None
+        """The stop for which the model is asked for a last answer."""
+        self.told = Told()
         self.asked: set[Guard] = set()
         """Guards that were asked, since the last reply, whether the model may be."""
         self._calls: tuple[tuple[str, str], ...] = ()

@@ -1,0 +1,104 @@
+"""A run that waits for a person goes on in another process, with its counts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from agents import Agent, Runner, RunState, SQLiteSession, function_tool
+
+from lastcall import Guard, MemoryStore, Policy
+from lastcall_openai_agents import guard_agent, snapshot_of
+from lastcall_openai_agents.runs import PAUSED
+
+from .scripted import call, script
+
+
+class Paying:
+    def __init__(self):
+        self.ran = []
+
+    def agent(self, guard, *replies):
+        @function_tool(needs_approval=True)
+        async def pay(x: int) -> str:
+            self.ran.append(x)
+            return "paid"
+
+        return guard_agent(Agent("A", tools=[pay], model=script(*replies)), guard)
+
+
+async def asked(agent, started, mode, **options):
+    if mode == "run":
+        return await Runner.run(agent, started, **options)
+    result = Runner.run_streamed(agent, started, **options)
+    async for _ in result.stream_events():
+        pass
+    return result
+
+
+async def approved(agent, saved):
+    state = await RunState.from_json(agent, json.loads(saved))
+    for item in state.get_interruptions():
+        state.approve(item)
+    return state
+
+
+@pytest.mark.parametrize("session", [None, "s1"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_counts_go_on(mode, session, shared):
+    paying, policy = Paying(), Policy(max_calls=2)
+
+    async def played():
+        kept = SQLiteSession(session, ":memory:") if session else None
+        store = MemoryStore()
+        first = Guard(policy, store=store if shared else None)
+        agent = paying.agent(first, call("pay", {"x": 1}), call("pay", {"x": 2}, "c2"))
+        result = await asked(agent, "hi", mode, session=kept)
+        assert len(result.interruptions) == 1
+        state = result.to_state()
+        state.approve(state.get_interruptions()[0])
+        result = await asked(agent, state, mode, session=kept)
+        assert paying.ran == [1]
+        saved, counts = json.dumps(result.to_state().to_json()), snapshot_of(result, first)
+
+        PAUSED._waiting.clear()
+        second = Guard(policy, store=store if shared else None)
+        if not shared:
+            second.restore(counts)
+        agent = paying.agent(second, call("pay", {"x": 3}, "c3"), call("pay", {"x": 4}, "c4"), "no")
+        result = await asked(agent, await approved(agent, saved), mode, session=kept)
+        state = result.to_state()
+        state.approve(state.get_interruptions()[0])
+        result = await asked(agent, state, mode, session=kept)
+        assert len(second.store) == 0
+        return result
+
+    result = asyncio.run(played())
+    assert paying.ran == [1, 2]
+    assert result.final_output.stop.reason == "ceiling"
+    assert result.final_output.stop.observed == 3
+
+
+def test_a_run_that_waits_for_nobody_has_nothing_to_go_on_with():
+    guard = Guard()
+    agent = guard_agent(Agent("A", model=script("done")), guard)
+    result = asyncio.run(Runner.run(agent, "hi"))
+    with pytest.raises(ValueError, match="waits for nobody"):
+        snapshot_of(result, guard)
+
+
+def test_what_another_process_paused_without_its_counts_is_a_run_of_its_own(mode):
+    paying = Paying()
+
+    async def played():
+        first, second = Guard(Policy(max_calls=1)), Guard(Policy(max_calls=1))
+        agent = paying.agent(first, call("pay", {"x": 1}))
+        result = await asked(agent, "hi", mode)
+        saved = json.dumps(result.to_state().to_json())
+        PAUSED._waiting.clear()
+        agent = paying.agent(second, "done")
+        return await asked(agent, await approved(agent, saved), mode)
+
+    assert asyncio.run(played()).final_output == "done"
+    assert paying.ran == [1]
