@@ -91,6 +91,8 @@ class Decided(Struct, frozen=True, gc=False):
     claims: tuple[Claim, ...] = ()
     owners: tuple[Any, ...] = ()
     """The tally of each claim."""
+    led: Callable[[int], tuple[Stop, ...]] | None = None
+    """What it leads to when the store refuses that claim."""
 
 
 def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
@@ -151,14 +153,16 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     if granted is not turn:
         writes.append((0, granted))
 
-    def otherwise(index: int) -> Sequence[tuple[int, Any]]:
+    def refused(index: int) -> Plan[Decided]:
         # What was counted is not known yet; one more than the limit is what it comes to.
         over = (claims[index].limit or 0) + 1
-        refused = owners[index].stop(call, claims[index], over, now)
-        return refusal(call, turn, refused, lineup, records, now).writes
+        stop = owners[index].stop(call, claims[index], over, now)
+        return refusal(call, turn, stop, lineup, records, now)
 
-    decided = Decided(call, (), tuple(shadow), claims, owners)
-    return Plan(decided, writes, claims, (), otherwise)
+    decided = Decided(
+        call, (), tuple(shadow), claims, owners, lambda index: refused(index).value.stops[1:]
+    )
+    return Plan(decided, writes, claims, (), lambda index: refused(index).writes)
 
 
 def observing(

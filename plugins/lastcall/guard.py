@@ -422,7 +422,10 @@ class Guard:
             stop = decided.owners[refused].stop(
                 call, decided.claims[refused], answer.observed[refused] + 1, self.clock()
             )
-            return self._left(self._reporter.refused(call, (stop,), shadow, remaining))
+            # Calls made by hand at once are no replies of their own; each is told of its own limit, and
+            # the end of the run meets the next.
+            led = decided.led(refused) if decided.led and call.reply is not None else ()
+            return self._left(self._reporter.refused(call, (stop, *led), shadow, remaining))
         self._reporter.granted(call, shadow)
         ticket.remaining = remaining
         return Verdict(call, ticket, shadow=shadow)

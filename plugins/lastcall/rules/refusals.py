@@ -64,7 +64,8 @@ class Refusals(Settings, frozen=True):
         return replace(at, executed=True)
 
     def refused(self, state: Rounds, call: Call, stop: Stop, now: float) -> Rounds | Halt[Rounds]:
-        if call.kind == "model" or stop.reason in BRIEF or stop.reason == self.name:
+        # Where a refusal ends what is running, nobody is left who could ignore it.
+        if call.kind == "model" or stop.ends_run or stop.reason in BRIEF:
             return state
         at = self.at(state, call)
         executed = at.executed or (call.reply is not None and call.reply == call.last_reply)
