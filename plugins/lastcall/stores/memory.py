@@ -7,17 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from lastcall.contracts import (
-    Answer,
-    Claim,
-    Free,
-    Give,
-    Key,
-    Release,
-    Shard,
-    Step,
-    Take,
-)
+from lastcall.contracts import Answer, Claim, Key, Shard, Step, Take
+from lastcall.stores.tallies import bucket, claimed, released
 
 T = TypeVar("T")
 Records = dict[Key, Any]
@@ -65,16 +56,17 @@ class MemoryStore:
             records = self._young.get(home) or self._find(home) or NOTHING
             get = records.get
             plan = step([get(key) if key[0] is home else self._get(key) for key in keys])
+            # First what may raise: nothing is written then.
             if plan.releases:
-                self._check_releases(plan.releases, now)
+                released(plan.releases, self._get, now)
             writes, answer = plan.writes, GRANTED
             if plan.claims:
                 answer = self._claim(plan.claims, now)
                 if answer.refused is not None:
                     writes = plan.otherwise(answer.refused) if plan.otherwise else ()
             if answer.refused is None:
-                for release in plan.releases:
-                    self._release(release, now)
+                for key, held in released(plan.releases, self._get, now):
+                    self._shard(key[0])[key] = held
             if writes:
                 records = self._shard(home)
                 for index, state in writes:
@@ -169,66 +161,7 @@ class MemoryStore:
                 return Answer(0, (count,))
             records[first.key] = (window, count + first.amount)
             return Answer(None, (count + first.amount,))
-        before = tuple(self._count(claim, now) for claim in claims)
-        after: list[int] = []
-        totals: dict[Key, int] = {}
-        for index, claim in enumerate(claims):
-            # Two claims of one decision may name the same counter.
-            total = totals.get(claim.key, before[index])
-            total += claim.amount if isinstance(claim, Take) else 1
-            if claim.limit is not None and total > claim.limit:
-                return Answer(index, before)
-            totals[claim.key] = total
-            after.append(total)
-        for index, claim in enumerate(claims):
-            records = self._shard(claim.key[0])
-            if isinstance(claim, Take):
-                records[claim.key] = (bucket(claim.window, now), after[index])
-            else:
-                records[claim.key] = {
-                    **self._holders(claim.key, now),
-                    claim.holder: now + claim.ttl,
-                }
-        return Answer(None, tuple(after))
-
-    def _count(self, claim: Claim, now: float) -> int:
-        if not isinstance(claim, Take):
-            return len(self._holders(claim.key, now).keys() - {claim.holder})
-        held = (self._find(claim.key[0]) or NOTHING).get(claim.key)
-        return int(held[1]) if held is not None and held[0] == bucket(claim.window, now) else 0
-
-    def _holders(self, key: Key, now: float) -> dict[str, float]:
-        """Who holds a lease of *key* that has not run out, and until when."""
-        held = (self._find(key[0]) or NOTHING).get(key, {})
-        return {who: until for who, until in held.items() if until > now}
-
-    def _check_releases(self, releases: Sequence[Release], now: float) -> None:
-        for release in releases:
-            if isinstance(release, Give):
-                count = self._held(release, now)
-                if count is not None and release.amount > count:
-                    raise ValueError(
-                        f"{release.amount} given back to {release.key!r}, which holds {count}"
-                    )
-
-    def _held(self, give: Give, now: float) -> int | None:
-        """What the counter holds; None when the window it was taken in is over."""
-        if bucket(give.window, give.taken_at) != bucket(give.window, now):
-            return None
-        records = self._find(give.key[0])
-        window, count = (records or {}).get(give.key, (bucket(give.window, now), 0))
-        return int(count) if window == bucket(give.window, now) else 0
-
-    def _release(self, release: Release, now: float) -> None:
-        key = release.key
-        if isinstance(release, Free):
-            held = self._holders(key, now)
-            held.pop(release.holder, None)
+        answer, writes = claimed(claims, self._get, now)
+        for key, held in writes:
             self._shard(key[0])[key] = held
-        elif (count := self._held(release, now)) is not None:
-            self._shard(key[0])[key] = (bucket(release.window, now), count - release.amount)
-
-
-def bucket(window: float | None, now: float) -> int:
-    """The number of the fixed window that *now* falls in; 0 when there is but one."""
-    return 0 if window is None else int(now // window)
+        return answer
