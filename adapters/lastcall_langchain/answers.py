@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -53,7 +53,7 @@ def asked_for(guard: Guard) -> Stop | None:
 
 def request_for(stop: Stop, request: ModelRequest) -> ModelRequest:
     """*request* without tools and with the text of *stop* among its instructions."""
-    settings = {k: v for k, v in request.model_settings.items() if k not in ABOUT_TOOLS}
+    settings = without_tools(request.model_settings)
     # A schema would have the model make up what it did not find.
     bare = request.override(
         tools=[], tool_choice=None, response_format=None, model_settings=settings
@@ -70,6 +70,11 @@ def with_instruction(request: ModelRequest, text: str) -> ModelRequest:
         said: Any = {"system_prompt": f"{before}\n\n{text}" if before else text}
         return request.override(**said)
     return request.override(system_message=instructed(request.system_message, text))
+
+
+def without_tools(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """*settings* of a model, for a request that has no tools."""
+    return {name: value for name, value in settings.items() if name not in ABOUT_TOOLS}
 
 
 def instructed(system: SystemMessage | None, text: str) -> SystemMessage:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lastcall import Guard
-from lastcall_langchain.answers import with_instruction
+from lastcall_langchain.answers import with_instruction, without_tools
 from lastcall_langchain.places import run_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def withdrawn(guard: Guard, request: ModelRequest) -> ModelRequest:
     less = request.override(tools=kept)
     if chosen(request.tool_choice) in closed or not kept:
         less = less.override(tool_choice=None)
+    if not kept:
+        less = less.override(model_settings=without_tools(request.model_settings))
     return with_instruction(less, " ".join(told(name, closed[name]) for name in gone))
 
 

@@ -47,8 +47,8 @@ class Scopes:
         if told and by_hand is NOWHERE and self._find is None:
             return call
         given = None if self._find is None else self._find()
-        known = by_hand if given is None else laid(given, by_hand)
-        if where.run is None and (known.run is None or known.turn is None):
+        if where.run is None:
+            # Asked also where run and turn are known: whose call it is only the framework knows.
             scope, found = self._framework()
             call = call if scope is None or call.reply is not None else scope.asked(call)
             if found is not None:
