@@ -11,7 +11,7 @@ from lastcall import Call, Guard
 from lastcall_langchain.passing import Passage, apassed, passed
 from lastcall_langchain.places import PLAIN
 from lastcall_langchain.stops import TOOL_NODES
-from lastcall_langchain.tools import declared_by, heard_tool
+from lastcall_langchain.tools import aliases_of, declared_by, heard_tool
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -60,7 +60,8 @@ def passage_of(
         size=size,
     )
     declared = PLAIN if tool is None else declared_by(tool)
-    passage = Passage(guard, seam, call, request.runtime.config, declared)
+    aliases = frozenset() if tool is None else aliases_of(tool, guard)
+    passage = Passage(guard, seam, call, request.runtime.config, declared, aliases)
     if tool is not None:
         # Text is made of its result, and of the exception that has the status, before it comes back here.
         request = request.override(tool=heard_tool(tool))

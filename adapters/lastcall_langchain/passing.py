@@ -12,6 +12,7 @@ from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Ve
 from lastcall_langchain import outcomes
 from lastcall_langchain.ask import aleave, leave
 from lastcall_langchain.places import PLAIN, Place, place
+from lastcall_langchain.runs import Root
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import KEY, answer, refusal
 
@@ -29,12 +30,14 @@ class Passage:
         call: Call,
         config: Mapping[str, Any] | None,
         declared: ToolPolicy = PLAIN,
+        aliases: frozenset[str] = frozenset(),
     ) -> None:
         self.guard = guard
         self.seam = seam
         self.place = place(guard, config)
         self.call = put(call, self.place)
         self.declared = declared
+        self.aliases = aliases
 
     @property
     def inside(self) -> bool:
@@ -46,11 +49,13 @@ class Passage:
         """Mark the body of the call, and listen to what it leaves."""
         heard: list[Any] = []
         listening = outcomes.HEARD.set(heard)
-        mark = self.guard.enter(self.call.name, self.seam)
+        names = {self.call.name, *self.aliases}
+        marks = [self.guard.enter(name, self.seam) for name in names]
         try:
             yield heard
         finally:
-            self.guard.leave(mark)
+            for mark in reversed(marks):
+                self.guard.leave(mark)
             outcomes.HEARD.reset(listening)
 
     def refused(self, verdict: Verdict) -> Any:
@@ -181,7 +186,13 @@ def stated(settings: Any) -> dict[str, Any]:
 def drain(where: Place | None, stop: Stop) -> None:
     """Ask the graph to end where nothing else will: its run is ended, and no request to a model was
     ever seen in it, so none can be refused."""
-    if where is None or not stop.ends_run or where.root.requests:
+    if where is not None:
+        drain_root(where.root, stop)
+
+
+def drain_root(root: Root, stop: Stop) -> None:
+    """The same of a run whose root is known."""
+    if not stop.ends_run or root.requests:
         return
     try:
         from langgraph.runtime import get_runtime  # noqa: PLC0415 - langchain-core alone has none
@@ -191,5 +202,5 @@ def drain(where: Place | None, stop: Stop) -> None:
     except (ImportError, RuntimeError, KeyError, AttributeError):
         # Outside a graph, or in an older LangGraph: the recursion limit remains.
         return
-    where.root.stop = stop
+    root.stop = stop
     request_drain(f"lastcall: {stop.text}")

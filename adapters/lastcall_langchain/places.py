@@ -78,7 +78,8 @@ def whereabouts(
     context = context_in(given)
     return Where(
         run=run.root.run,
-        turn=run.root.run,
+        # Whoever calls tools one by one says himself what a turn is, or the run is.
+        turn=None if run.root.bare else run.root.run,
         thread=text(said.get("thread_id") or given.get("thread_id")),
         agent=text(said.get("lc_agent_name")),
         user=text(

@@ -48,6 +48,8 @@ class Root:
     """The stop for which the graph was asked to drain."""
     answered: WeakKeyDictionary[Guard, set[str | None]] = field(default_factory=WeakKeyDictionary)
     """The runs of each guard for which a last answer was asked."""
+    bare: bool = False
+    """Whether it is one call of a tool and nothing round it: that is no turn."""
     paused: bool = False
     over: bool = False
     foreign: bool = False
@@ -140,6 +142,7 @@ class Runs:
             nth = 0
             if parent is None:
                 root = self._root(run_id, said, inputs, name, over)
+                root.bare = tool is not None
             else:
                 root, nth = parent.root, parent.children
                 parent.children += 1

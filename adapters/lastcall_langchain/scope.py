@@ -9,6 +9,7 @@ from lastcall.contracts import Scope
 
 # The tracker has to be in the callbacks before the first run begins.
 from lastcall_langchain import outcomes, tracker  # noqa: F401
+from lastcall_langchain.passing import drain_root
 from lastcall_langchain.places import around, place, reply_of, run_of
 from lastcall_langchain.stops import refusal
 
@@ -45,6 +46,9 @@ class LangChainScope(Scope):
 
     def stopped(self, stop: Stop) -> Stopped:
         """The exception for *stop* that ToolNode's default error handling answers the call with."""
+        run = run_of()
+        if run is not None:
+            drain_root(run.root, stop)
         return refusal(stop)
 
 

@@ -114,11 +114,15 @@ def farewell(stop: Stop) -> AIMessage:
 def stop_of(result: Any) -> Stop | None:
     """The stop that ended a run; None when it ended by itself.
 
-    *result* is what the agent returned: its state, messages, one message, a chunk of its stream, or
-    the exception it raised.
+    *result* is what the agent returned: its state, messages, one message, a chunk or a custom event of
+    its stream, or the exception it raised.
     """
     if isinstance(result, BaseException):
         return next((found for each in chain(result) if (found := carried(each))), None)
+    if isinstance(result, Mapping) and isinstance(result.get(KEY), Mapping):
+        # The custom event of a stream.
+        stop = Stop.model_validate(result[KEY])
+        return stop if stop.ends_run else None
     for message in reversed(list(messages_in(result))):
         if isinstance(message, HumanMessage):
             # What stands before the last user message is told of an earlier turn.
@@ -171,6 +175,9 @@ def messages_in(value: Any, depth: int = DEPTH) -> Iterator[BaseMessage]:
             yield from messages_in(each, depth - 1)
     elif hasattr(value, "messages"):
         yield from messages_in(value.messages, depth - 1)
+    elif hasattr(value, "value") and hasattr(value, "interrupts"):
+        # What LangGraph gives with `version="v2"`.
+        yield from messages_in(value.value, depth - 1)
 
 
 class Quiet(logging.Filter):

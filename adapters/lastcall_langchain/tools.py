@@ -108,18 +108,18 @@ def guarded(cls: type[BaseTool]) -> type[BaseTool]:
     if getattr(cls, "__lastcall_guarded__", False):
         return cls
     heard = listening(cls)
-    run, arun = heard.run, heard.arun
 
-    @wraps(run)
+    # Looked up at each call: `instrument` may have come since.
+    @wraps(heard.run)
     def guarded_run(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        body = partial(run, self, tool_input, *args, **kwargs)
+        body = partial(heard.run, self, tool_input, *args, **kwargs)
         for passage in passages(self, tool_input, kwargs):
             body = partial(passed, passage, body)
         return body()
 
-    @wraps(arun)
+    @wraps(heard.arun)
     async def guarded_arun(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        body = partial(arun, self, tool_input, *args, **kwargs)
+        body = partial(heard.arun, self, tool_input, *args, **kwargs)
         for passage in passages(self, tool_input, kwargs):
             body = partial(apassed, passage, body)
         return await body()
@@ -168,4 +168,12 @@ def passage_of(
         args = tool._filter_injected_args(tool_input)  # noqa: SLF001 - as LangChain's own callbacks
     config = kwargs.get("config") or {"callbacks": kwargs.get("callbacks")}
     call = Call(tool.name, args, id=kwargs.get("tool_call_id"))
-    return Passage(guard, seam, call, config, declared)
+    return Passage(guard, seam, call, config, declared, aliases_of(tool, guard))
+
+
+def aliases_of(tool: BaseTool, guard: Guard) -> frozenset[str]:
+    """The names under which *guard* knows the functions of *tool* that it decorates."""
+    bodies = (getattr(tool, name, None) for name in ("func", "coroutine"))
+    return frozenset(
+        body.__lastcall_name__ for body in bodies if getattr(body, "__lastcall__", None) is guard
+    )

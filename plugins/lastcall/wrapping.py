@@ -217,7 +217,11 @@ def hints(body: Callable[..., Any]) -> dict[str, Any]:
         alone = SimpleNamespace(__annotations__={name: hint})
         try:
             # One by one: a name that exists only while type checking must not hide the others.
-            found |= get_type_hints(alone, getattr(body, "__globals__", None), include_extras=True)
+            # The names are those of where it was written; a decorator of somebody else's has others.
+            written = inspect.unwrap(body)
+            found |= get_type_hints(
+                alone, getattr(written, "__globals__", None), include_extras=True
+            )
         except Exception:
             found[name] = hint
     return found
