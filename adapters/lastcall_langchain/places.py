@@ -71,8 +71,9 @@ def whereabouts(
 ) -> Where:
     """The scope of a call made in *run*: one root is one run and one turn.
 
-    `user_id` and `tenant_id` are looked for in `config["configurable"]`, in the context that the graph was
-    invoked with, and in `config["metadata"]`; LangGraph's own server names its user, too.
+    The user is the one whom LangGraph's own server has checked; else `user_id`, like `tenant_id`, is looked
+    for in `config["configurable"]`, in the context that the graph was invoked with, and in
+    `config["metadata"]`.
     """
     said, given = metadata or {}, configurable or {}
     context = context_in(given)
@@ -83,10 +84,11 @@ def whereabouts(
         thread=text(said.get("thread_id") or given.get("thread_id")),
         agent=text(said.get("lc_agent_name")),
         user=text(
-            given.get("user_id")
+            # An identity that the server has checked is none that a client can replace.
+            given.get("langgraph_auth_user_id")
+            or given.get("user_id")
             or field_of(context, "user_id")
             or said.get("user_id")
-            or given.get("langgraph_auth_user_id")
         ),
         tenant=text(
             given.get("tenant_id") or field_of(context, "tenant_id") or said.get("tenant_id")

@@ -22,7 +22,8 @@ def show(stop: Stop, run: Run | None = None) -> None:
         run = run_of() if run is None else run
         if run is not None:
             for traced in runs_of(getattr(config.get("callbacks"), "handlers", ()), run):
-                traced.add_tags(["lastcall", f"lastcall:{stop.reason}"])
+                tags = ["lastcall", f"lastcall:{stop.reason}"]
+                traced.add_tags([tag for tag in tags if tag not in (traced.tags or ())])
                 traced.add_metadata(about(stop))
     except Exception:
         log.exception("a stop could not be shown; it stands all the same")

@@ -9,6 +9,7 @@ from functools import cache
 from types import new_class
 from typing import Any, TypeVar
 
+from langchain_core import exceptions
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from lastcall import Stop, Stopped
@@ -90,8 +91,21 @@ def refusal(stop: Stop) -> Refused:
 
 
 def ended(stop: Stop, messages: Sequence[Any] = ()) -> RunStopped:
-    """The exception that ends the run."""
-    return answerable(RunStopped)(stop, messages)
+    """The exception that ends the run. LangChain's own retries leave it alone: asking again cannot help."""
+    kind: Any = answerable(RunStopped)
+    error: RunStopped = final(kind)(stop, messages)
+    return error
+
+
+@cache
+def final(kind: Any) -> Any:
+    """*kind* as an error of a model that is not to be retried, where langchain-core has such."""
+    error = getattr(exceptions, "ModelError", None)
+    if error is None:
+        return kind
+    same = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
+    body = {**same, "is_retryable": False}
+    return new_class(kind.__name__, (kind, error), exec_body=lambda space: space.update(body))
 
 
 def mark(stop: Stop) -> dict[str, Any]:
@@ -121,21 +135,35 @@ def stop_of(result: Any) -> Stop | None:
         return next((found for each in chain(result) if (found := carried(each))), None)
     if isinstance(result, Mapping) and isinstance(result.get(KEY), Mapping):
         # The custom event of a stream.
-        stop = Stop.model_validate(result[KEY])
-        return stop if stop.ends_run else None
+        told = Stop.model_validate(result[KEY])
+        return told if told.ends_run else None
     for message in reversed(list(messages_in(result))):
-        if isinstance(message, HumanMessage):
+        if message_type(message) == "human":
             # What stands before the last user message is told of an earlier turn.
             return None
         stop = marked(message)
-        if stop is not None and (stop.ends_run or isinstance(message, AIMessage)):
+        if stop is not None and (stop.ends_run or message_type(message) == "ai"):
             return stop
     return None
 
 
-def marked(message: BaseMessage) -> Stop | None:
-    """The stop that the guard left in *message*."""
-    said = message.response_metadata.get(KEY) if hasattr(message, "response_metadata") else None
+def message_type(message: BaseMessage | Mapping[str, Any]) -> str:
+    """Who said it; the chunks of a stream have types of their own."""
+    if isinstance(message, Mapping):
+        return str(message["type"])
+    if isinstance(message, AIMessage):
+        return "ai"
+    return "human" if isinstance(message, HumanMessage) else message.type
+
+
+def marked(message: BaseMessage | Mapping[str, Any]) -> Stop | None:
+    """The stop that the guard left in *message*, which may be the JSON of one."""
+    about: Any = (
+        message.get("response_metadata")
+        if isinstance(message, Mapping)
+        else getattr(message, "response_metadata", None)
+    )
+    said = (about or {}).get(KEY)
     return Stop.model_validate(said) if isinstance(said, Mapping) else None
 
 
@@ -160,12 +188,15 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
         waiting += [each.__cause__, each.__context__]
 
 
-def messages_in(value: Any, depth: int = DEPTH) -> Iterator[BaseMessage]:
+def messages_in(value: Any, depth: int = DEPTH) -> Iterator[BaseMessage | Mapping[str, Any]]:
     """Every message in a state, a list of them, or a chunk of a stream, in order."""
     if isinstance(value, BaseMessage):
         yield value
     elif depth == 0 or isinstance(value, str | bytes):
         return
+    elif isinstance(value, Mapping) and "type" in value and "content" in value:
+        # A server tells of messages in JSON.
+        yield value
     elif isinstance(value, Mapping):
         # A state has its messages in one place; a chunk has one state for each node.
         for each in [value["messages"]] if "messages" in value else value.values():

@@ -173,7 +173,6 @@ def passage_of(
 
 def aliases_of(tool: BaseTool, guard: Guard) -> frozenset[str]:
     """The names under which *guard* knows the functions of *tool* that it decorates."""
-    bodies = (getattr(tool, name, None) for name in ("func", "coroutine"))
-    return frozenset(
-        body.__lastcall_name__ for body in bodies if getattr(body, "__lastcall__", None) is guard
-    )
+    bodies = [getattr(tool, name, None) for name in ("func", "coroutine")]
+    guarded = [body for body in bodies if getattr(body, "__lastcall__", None) is guard]
+    return frozenset(getattr(body, "__lastcall_name__", "") for body in guarded)

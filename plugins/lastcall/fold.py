@@ -118,7 +118,7 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     identity = identity_of(call)
     tries = turn.attempts(identity)
     call = placed(call, turn, again=tries > 0)
-    if turn.ended is not None:
+    if turn.ended is not None and not (tries and turn.ended.budget and not turn.ended.asked):
         # Whatever is asked now, the answer stands; nothing moves any more.
         claims, owners = peeked(call, lineup)
         stop = repeated(call, turn.ended, now)

@@ -179,8 +179,8 @@ def test_who_calls_is_taken_from_the_context_too(context: Any, mode: str) -> Non
         assert {(call.where.user, call.where.tenant) for call in told.calls} == {("u", "t")}, entry
 
 
-def test_the_user_of_langgraphs_own_server_is_known_and_a_named_one_wins() -> None:
-    for given, user in (({}, "auth"), ({"user_id": "named"}, "named")):
+def test_the_user_whom_langgraphs_own_server_has_checked_wins_over_a_named_one() -> None:
+    for given, user in (({}, "auth"), ({"user_id": "named"}, "auth")):
         told = Told()
         model = scripted(reply(asking("look", {"q": 1}, "a")))
         agent = build("tools", "create_agent", told.guard, model, look)
