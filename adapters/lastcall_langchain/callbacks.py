@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from typing_extensions import override
 
-from lastcall import Call, Guard, Ticket
+from lastcall import Call, Guard, Outcome, Ticket
 from lastcall_langchain import outcomes
 from lastcall_langchain.ask import leave
 from lastcall_langchain.passing import declared_in, drain, put, stop_in
@@ -66,7 +67,8 @@ class GuardCallbackHandler(BaseCallbackHandler):
         run = tool_began(serialized, run_id, parent_run_id, metadata, kwargs)
         tool = run.tool or "tool"
         # A second handler of the same guard finds the call claimed.
-        if self.guard.inside(tool, SEAM) or not RUNS.claimed(run, self.guard):
+        at = None if run.parent is None else run.parent.id
+        if self.guard.inside(tool, SEAM, at) or not RUNS.claimed(run, self.guard):
             return
         args = input_str if inputs is None else inputs
         self._judge(Call(tool, args, id=run.call_id), run, metadata)
@@ -131,9 +133,19 @@ class GuardCallbackHandler(BaseCallbackHandler):
         if verdict.ticket is not None:
             with self._lock:
                 self._open[run.id] = verdict.ticket
+                RUNS.opened(run.root, run.id, partial(self._lost, run.id))
                 if len(self._open) > MOST_OPEN:
                     self._open.popitem(last=False)
 
     def _closed(self, run_id: UUID) -> Ticket | None:
+        run = RUNS.get(run_id)
+        if run is not None:
+            RUNS.closed(run.root, run_id)
         with self._lock:
             return self._open.pop(run_id, None)
+
+    def _lost(self, run_id: UUID) -> None:
+        """The run around that call is over, and another handler kept what came of it from us."""
+        ticket = self._closed(run_id)
+        if ticket is not None:
+            self.guard.observe(ticket, Outcome("lost"))

@@ -20,7 +20,7 @@ from typing_extensions import override
 from lastcall import Guard, Outcome, Ticket, Verdict, Where
 from lastcall_langchain import answers
 from lastcall_langchain.ask import aleave, leave
-from lastcall_langchain.nodes import passage_of
+from lastcall_langchain.nodes import answered, passage_of
 from lastcall_langchain.passing import apassed, passed, stop_in
 from lastcall_langchain.places import place, run_of
 from lastcall_langchain.requests import request
@@ -69,6 +69,9 @@ class GuardMiddleware(AgentMiddleware):
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Handler
     ) -> ToolMessage | Command[Any]:
+        said = answered(request)
+        if said is not None:
+            return said
         passage, asked = passage_of(self.guard, "middleware", request, handler)
         return passed(passage, lambda: handler(asked))  # type: ignore[no-any-return]
 
@@ -76,6 +79,9 @@ class GuardMiddleware(AgentMiddleware):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: AsyncHandler
     ) -> ToolMessage | Command[Any]:
+        said = answered(request)
+        if said is not None:
+            return said
         passage, asked = passage_of(self.guard, "middleware", request, handler)
         return await apassed(passage, lambda: handler(asked))  # type: ignore[no-any-return]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 
 from lastcall import Call, Guard
 from lastcall_langchain.passing import Passage, apassed, passed
@@ -35,10 +35,16 @@ def tool_node_wrappers(guard: Guard) -> Wrappers:
     """
 
     def wrap(request: ToolCallRequest, handler: Handler) -> Any:
+        said = answered(request)
+        if said is not None:
+            return said
         passage, asked = passage_of(guard, "node", request, handler)
         return passed(passage, lambda: handler(asked))
 
     async def awrap(request: ToolCallRequest, handler: AsyncHandler) -> Any:
+        said = answered(request)
+        if said is not None:
+            return said
         passage, asked = passage_of(guard, "node", request, handler)
         return await apassed(passage, lambda: handler(asked))
 
@@ -66,6 +72,22 @@ def passage_of(
         # Text is made of its result, and of the exception that has the status, before it comes back here.
         request = request.override(tool=heard_tool(tool))
     return passage, request
+
+
+def answered(request: ToolCallRequest) -> ToolMessage | None:
+    """The answer that the call has already: somebody rejected it, and it came here by another way. Given
+    back it takes its own place in the history, by its id."""
+    state, call_id = request.state, request.tool_call["id"]
+    messages = (
+        state.get("messages") if isinstance(state, dict) else getattr(state, "messages", state)
+    )
+    if isinstance(messages, Sequence):
+        for message in reversed(messages):
+            if isinstance(message, ToolMessage) and message.tool_call_id == call_id:
+                return message
+            if isinstance(message, AIMessage):
+                break
+    return None
 
 
 def last(handler: Callable[..., Any]) -> bool:

@@ -11,7 +11,7 @@ from langchain_core.messages import ToolMessage
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict
 from lastcall_langchain import outcomes
 from lastcall_langchain.ask import aleave, leave
-from lastcall_langchain.places import PLAIN, Place, place
+from lastcall_langchain.places import PLAIN, Place, place, run_of
 from lastcall_langchain.runs import Root
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import KEY, answer, refusal
@@ -35,6 +35,8 @@ class Passage:
         self.guard = guard
         self.seam = seam
         self.place = place(guard, config)
+        run = run_of(config)
+        self.at = None if run is None else run.id
         self.call = put(call, self.place)
         self.declared = declared
         self.aliases = aliases
@@ -42,7 +44,7 @@ class Passage:
     @property
     def inside(self) -> bool:
         """Whether another seam has judged this call already."""
-        return self.guard.inside(self.call.name, self.seam)
+        return self.guard.inside(self.call.name, self.seam, self.at)
 
     @contextmanager
     def body(self) -> Iterator[list[Any]]:
@@ -50,7 +52,7 @@ class Passage:
         heard: list[Any] = []
         listening = outcomes.HEARD.set(heard)
         names = {self.call.name, *self.aliases}
-        marks = [self.guard.enter(name, self.seam) for name in names]
+        marks = [self.guard.enter(name, self.seam, self.at) for name in names]
         try:
             yield heard
         finally:

@@ -51,6 +51,8 @@ class Root:
     bare: bool = False
     """Whether it is one call of a tool and nothing round it: that is no turn."""
     paused: bool = False
+    tools: bool = False
+    """Whether a tool was called in it."""
     over: bool = False
     foreign: bool = False
     """Whether it goes on with a run that this process has not seen; its guards may know which."""
@@ -85,6 +87,8 @@ class Run:
     """The ids of the calls in the last message that a model answered in it, where a handler heard."""
     agent: str | None = None
     """The name of the agent, where it says one."""
+    pausable: tuple[str, str | None] | None = None
+    """Its thread and its name, where it is a run of a graph."""
     granted: dict[Guard, Ticket] = field(default_factory=dict)
     """Leave for the next request to a model, where it was asked for before the node that makes it."""
     last: dict[Guard, Last] = field(default_factory=dict)
@@ -149,13 +153,19 @@ class Runs:
             ns = said.get("langgraph_checkpoint_ns")
             run = self._runs[run_id] = Run(run_id, root, parent, ns, nth, tool, call_id)
             run.agent = said.get("lc_agent_name")
+            root.tools |= tool is not None
+            thread = said.get("thread_id")
+            if thread is not None and "ls_integration" in said:
+                run.pausable = (str(thread), name)
+                if parent is not None and ns is None:
+                    self._inside(root, run.pausable, inputs, over)
             root.runs.add(run_id)
             while len(self._runs) > MOST_RUNS:
                 over.append(self._forget(next(iter(self._roots))))
         finish(over)
         return run
 
-    def ended(self, run_id: UUID, error: BaseException | None = None) -> None:
+    def ended(self, run_id: UUID, error: BaseException | None = None, outputs: Any = None) -> None:
         """Forget a run that ended, and with a root everything below it."""
         over: list[Root] = []
         waits: Root | None = None
@@ -164,11 +174,16 @@ class Runs:
             if run is None:
                 return
             root, is_root = run.root, run_id in self._roots
-            if error is not None:
-                root.paused |= pauses(error)
-                if is_root and root.stop is not None:
-                    # Drained at our word: the exception is LangGraph's, the reason is ours.
-                    error.stop = root.stop  # type: ignore[attr-defined]
+            graph = outermost(run)
+            if graph.pausable is not None and (
+                pauses(error)
+                if error is not None
+                else graph is run and root.tools and before_tools(outputs)
+            ):
+                root.paused, root.pausable = True, graph.pausable
+            if error is not None and is_root and root.stop is not None:
+                # Drained at our word: the exception is LangGraph's, the reason is ours.
+                error.stop = root.stop  # type: ignore[attr-defined]
             if not is_root:
                 del self._runs[run_id]
                 root.runs.discard(run_id)
@@ -304,10 +319,7 @@ class Runs:
     ) -> Root:
         thread = metadata.get("thread_id")
         pausable = None if thread is None else (str(thread), name)
-        root = None if pausable is None else self._paused.pop(pausable, None)
-        if root is not None and not resumes(inputs):
-            over.append(root)
-            root = None
+        root = None if pausable is None else self._waiting(pausable, inputs, over)
         if root is None:
             root = Root(str(run_id), pausable)
             root.foreign = pausable is not None and resumes(inputs)
@@ -316,6 +328,31 @@ class Runs:
             root.guards.add(guard)
         self._roots[run_id] = root
         return root
+
+    def _waiting(
+        self, pausable: tuple[str, str | None], inputs: Any, over: list[Root]
+    ) -> Root | None:
+        """The root that a graph begun with *inputs* goes on with; anything new gives up what waits."""
+        root = self._paused.pop(pausable, None)
+        if not resumes(inputs):
+            if root is not None:
+                over.append(root)
+            return None
+        if root is None:
+            # The run may be named anew each time; of several in one thread the name has to tell.
+            others = [key for key in self._paused if key[0] == pausable[0]]
+            root = self._paused.pop(others[0]) if len(others) == 1 else None
+        return root
+
+    def _inside(
+        self, root: Root, pausable: tuple[str, str | None], inputs: Any, over: list[Root]
+    ) -> None:
+        """A graph begins inside a root that is no graph: what it goes on with, the root does."""
+        waiting = self._waiting(pausable, inputs, over)
+        if waiting is not None:
+            root.run, root.kept = waiting.run, waiting.kept
+            for guard in tuple(waiting.guards):
+                root.guards.add(guard)
 
     def _forget(self, run_id: UUID) -> Root:
         root = self._roots.pop(run_id)
@@ -356,6 +393,21 @@ def finish(over: Iterable[Root]) -> None:
             guard.finish(root.run)
             if root.kept and root.pausable is not None:
                 guard.resumed(*root.pausable)
+
+
+def outermost(run: Run) -> Run:
+    """The run of the outermost graph that *run* is in."""
+    at = run
+    while at.ns is not None and at.parent is not None:
+        at = at.parent
+    return at
+
+
+def before_tools(outputs: Any) -> bool:
+    """Whether a graph ended before its tools were called: a breakpoint tells of itself by nothing else."""
+    messages = outputs.get("messages") if isinstance(outputs, Mapping) else None
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    return bool(getattr(last, "tool_calls", None))
 
 
 def pauses(error: BaseException) -> bool:

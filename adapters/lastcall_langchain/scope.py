@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Where
@@ -27,6 +29,14 @@ class LangChainScope(Scope):
         run = run_of()
         return run is not None and run.tool == tool and guard in run.guards
 
+    def caller(self) -> Any:
+        """The id of the run that called the tool in whose body this is asked, under whatever name; of the
+        run at hand outside of tools."""
+        run = run_of()
+        if run is None:
+            return None
+        return run.id if run.tool is None or run.parent is None else run.parent.id
+
     def asked(self, call: Call) -> Call:
         """*call* with the id and the reply of the tool call in whose body it is made: a decorated
         function knows neither."""
@@ -43,6 +53,10 @@ class LangChainScope(Scope):
     def raised(self, error: BaseException) -> Outcome | None:
         """The outcome of LangGraph's control flow, which is no failure; None for anything else."""
         return outcomes.flow(error)
+
+    def shown(self, value: Any) -> Any:
+        """The part of a command or a message that the model sees: both bear the id of their call."""
+        return outcomes.visible(value)
 
     def stopped(self, stop: Stop) -> Stopped:
         """The exception for *stop* that ToolNode's default error handling answers the call with."""

@@ -142,7 +142,12 @@ def stop_of(result: Any) -> Stop | None:
             # What stands before the last user message is told of an earlier turn.
             return None
         stop = marked(message)
-        if stop is not None and (stop.ends_run or message_type(message) == "ai"):
+        if message_type(message) == "ai":
+            if stop is None:
+                # The model was asked again, so what stands before it ended nothing.
+                return None
+            return stop
+        if stop is not None and stop.ends_run:
             return stop
     return None
 

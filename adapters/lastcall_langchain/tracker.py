@@ -143,7 +143,7 @@ class Tracker(BaseCallbackHandler):
 
     @override
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        RUNS.ended(run_id)
+        RUNS.ended(run_id, outputs=outputs)
 
     @override
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:

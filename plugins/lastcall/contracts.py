@@ -229,6 +229,10 @@ class Scope(Protocol):
         this is asked; it is not counted again then."""
         return False
 
+    def caller(self) -> Any:
+        """What tells the place where a tool was called from others, asked in its body."""
+        return None
+
     def asked(self, call: Call) -> Call:
         """*call* with the id and the reply that the framework knows of it."""
         return call
@@ -236,6 +240,10 @@ class Scope(Protocol):
     def raised(self, error: BaseException) -> Outcome | None:
         """The outcome of an exception that is the framework's own control flow; None for others."""
         return None
+
+    def shown(self, value: Any) -> Any:
+        """The part of a result that the model sees, in which equal results are equal."""
+        return value
 
     def stopped(self, stop: Stop) -> Stopped:
         """The exception for *stop* that the framework knows best how to answer a call with."""

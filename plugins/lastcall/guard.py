@@ -91,7 +91,7 @@ class Guard:
         self._scopes = Scopes(self, scope)
         self._known: dict[tuple[str, int], Known] = {}
         self._declared: dict[str, ToolPolicy] = {}
-        self._inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar(
+        self._inside: ContextVar[tuple[tuple[str, str, Any], ...]] = ContextVar(
             "lastcall_inside", default=()
         )
         self._warned = False
@@ -277,19 +277,30 @@ class Guard:
 
     # For adapters: one call may pass several of their seams, and counts once.
 
-    def inside(self, tool: str, seam: str) -> bool:
-        """Whether the call of *tool* in whose body this is asked was guarded at another seam."""
-        return any(name == tool and at != seam for name, at in self._inside.get()) or (
-            seam in ("wrap", "calling") and self._scopes.covers(tool)
-        )
+    def inside(self, tool: str, seam: str, at: Any = None) -> bool:
+        """Whether the call of *tool* in whose body this is asked was guarded at another seam. *at* is the
+        place in the framework's run where it is made, by which a call further in, of an agent that calls
+        itself perhaps, is told from it; None: not known."""
+        return any(
+            name == tool and mark != seam and (at is None or place is None or at == place)
+            for name, mark, place in self._inside.get()
+        ) or (seam in ("wrap", "calling") and self._scopes.covers(tool))
 
-    def enter(self, tool: str, seam: str) -> Token[tuple[tuple[str, str], ...]]:
-        """Mark the body of a guarded call of *tool*, in this context, until `leave`."""
-        return self._inside.set((*self._inside.get(), (tool, seam)))
+    def enter(self, tool: str, seam: str, at: Any = None) -> Token[Any]:
+        """Mark the body of a guarded call of *tool*, made *at*, in this context, until `leave`."""
+        return self._inside.set((*self._inside.get(), (tool, seam, at)))
 
-    def leave(self, token: Token[tuple[tuple[str, str], ...]]) -> None:
+    def caller(self) -> Any:
+        """The place in a framework's run where a tool was called, asked in its body."""
+        return self._scopes.caller()
+
+    def leave(self, token: Token[Any]) -> None:
         """Take back the mark."""
         undone(self._inside, token)
+
+    def shown(self, value: Any) -> Any:
+        """What the model sees of *value*, in a framework's run."""
+        return self._scopes.shown(value)
 
     def stopped(self, stop: Stop) -> Stopped:
         """The exception for *stop* here: in a framework's run one that it knows how to answer with."""

@@ -72,6 +72,16 @@ class Scopes:
         """Whether a framework's adapter guards the call of *tool* in whose body this is asked."""
         return any(scope.covers(self._guard, tool) for scope in self._loaded())
 
+    def caller(self) -> Any:
+        """The place in a framework's run where a tool was called."""
+        found = (scope.caller() for scope in self._loaded())
+        return next((each for each in found if each is not None), None)
+
+    def shown(self, value: Any) -> Any:
+        """*value* as the model of the framework in whose run it is returned sees it."""
+        scope, _ = self._framework()
+        return value if scope is None else scope.shown(value)
+
     def raised(self, error: BaseException) -> Outcome | None:
         """What *error* is, where it is a framework's own control flow."""
         outcomes = (scope.raised(error) for scope in self._loaded())

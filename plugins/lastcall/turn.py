@@ -141,13 +141,27 @@ class Turn(Struct, frozen=True, gc=False):
 
     def settled(self, call: Call, outcome: Outcome) -> Turn:
         """With what *call* brought, unless this is another turn by now."""
-        if call.kind != "tool" or self.turn != call.where.turn:
+        if self.turn != call.where.turn:
+            return self
+        if call.kind == "attempt" and outcome.kind == "paused":
+            return self.given_back(identity_of(replace(call, kind="tool")))
+        if call.kind != "tool":
             return self
         past = self.past.settled(call, outcome)
         if call.policy.max_repeats is not None:
             # Its own limit says how often it may bring nothing new; that is no sign of a stale turn.
             past = replace(past, stale=self.past.stale)
         return replace(self, past=past)
+
+    def given_back(self, identity: bytes | None) -> Turn:
+        """With one attempt of that call less: it waits for a person, which is no try."""
+        found = -1 if identity is None else self.find(identity)
+        at = found + IDENTITY
+        if found < 0 or self.seen[at] < 2:  # noqa: PLR2004 - the first start stays, or it would count again
+            return self
+        return replace(
+            self, seen=self.seen[:at] + bytes((self.seen[at] - 1,)) + self.seen[at + 1 :]
+        )
 
     def stopped(self, stop: Stop) -> Turn:
         """Ended, when *stop* reaches that far and nothing wider has."""

@@ -33,6 +33,7 @@ class Calling:
         self._call = call
         self._declared = declared
         self._seam = seam
+        self._at = guard.caller()
         self._ticket: Ticket | None = None
         self._token: Any = None
         self._outcome: Outcome | None = None
@@ -42,7 +43,7 @@ class Calling:
         it. Without this the result counts as unchanged."""
         if self._ticket is not None:
             self._outcome = self._guard.returned(
-                self._ticket, value, failed=failed, status_code=status
+                self._ticket, self._guard.shown(value), failed=failed, status_code=status
             )
         return value
 
@@ -52,12 +53,12 @@ class Calling:
         return ticket
 
     def __enter__(self) -> Self:
-        if not self._guard.inside(self._call.name, self._seam):
+        if not self._guard.inside(self._call.name, self._seam, self._at):
             self._begin(self._guard.decide(self._call, self._declared))
         return self
 
     async def __aenter__(self) -> Self:
-        if not self._guard.inside(self._call.name, self._seam):
+        if not self._guard.inside(self._call.name, self._seam, self._at):
             self._begin(await self._guard.adecide(self._call, self._declared))
         return self
 
@@ -86,7 +87,7 @@ class Calling:
         if verdict.stop is not None:
             raise self._guard.stopped(verdict.ending or verdict.stop)
         self._ticket = verdict.ticket
-        self._token = self._guard.enter(self._call.name, self._seam)
+        self._token = self._guard.enter(self._call.name, self._seam, self._at)
 
     def _over(self, error: BaseException | None) -> Outcome:
         if self._token is not None:
@@ -171,7 +172,7 @@ async def awaited(guard: Guard, ticket: Ticket | None, value: Awaitable[Any]) ->
         if verdict.stop is not None:
             raise guard.stopped(verdict.ending or verdict.stop) from error
         raise
-    verdict = await guard.aobserve(ticket, guard.returned(ticket, result))
+    verdict = await guard.aobserve(ticket, guard.returned(ticket, guard.shown(result)))
     if verdict.stop is not None:
         raise guard.stopped(verdict.ending or verdict.stop)
     return result
