@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 from uuid import UUID
@@ -21,7 +20,7 @@ from lastcall_langchain.requests import gate
 from lastcall_langchain.runs import RUNS, Run
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import refusal
-from lastcall_langchain.tracker import TRACKER, tool_began
+from lastcall_langchain.tracker import Tracker, tool_began
 
 SEAM = "callback"
 
@@ -44,10 +43,7 @@ class GuardCallbackHandler(BaseCallbackHandler):
         self._lock = threading.Lock()
         self._open: OrderedDict[UUID, Ticket] = OrderedDict()
 
-    @property
-    def on_llm_new_token(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Nothing, at no cost; see the tracker's."""
-        return TRACKER.on_llm_new_token
+    on_llm_new_token = Tracker.on_llm_new_token
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self

@@ -3,9 +3,10 @@ callback manager of the process."""
 
 from __future__ import annotations
 
-from asyncio import get_running_loop
+import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from inspect import CO_COROUTINE
 from typing import Any
 from uuid import UUID
 
@@ -32,12 +33,10 @@ class Tracker(BaseCallbackHandler):
 
     @property
     def on_llm_new_token(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Nothing: each token would cost a thread in an event loop, but for a coroutine function."""
-        try:
-            get_running_loop()
-        except RuntimeError:
-            return unheard
-        return aunheard
+        """Nothing, at no cost: where LangChain awaits, each token would cost a thread but for a coroutine
+        function; where it does not (in an event loop too, as in notebooks), with one. Who asks tells."""
+        asks = sys._getframe(1)  # noqa: SLF001 - both have a running loop
+        return aunheard if asks.f_code.co_flags & CO_COROUTINE else unheard
 
     @property
     @override

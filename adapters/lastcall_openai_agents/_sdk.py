@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, cast
 
@@ -20,7 +21,6 @@ from agents import (
 )
 from agents import run as _run
 from agents import tool as _tool
-from agents.mcp import MCPUtil
 from agents.run_config import ToolErrorFormatterArgs
 from agents.tool_context import ToolContext
 
@@ -55,17 +55,19 @@ class Place(NamedTuple):
     name: str
 
 
+_Result: Any = getattr(_tool, "_FunctionToolInvocationResult", None)
+
 INVOKING = (
-    Place(_tool, "_invoke_function_tool_with_metadata"),
-    Place(_execution, "_invoke_function_tool_with_metadata"),
+    Place(_tool if _Result else None, "_invoke_function_tool_with_metadata"),
+    Place(_execution if _Result else None, "_invoke_function_tool_with_metadata"),
 )
 """The function that every call of a function tool passes, under the two names it is looked up by: MCP
 tools, agents as tools and calls in realtime sessions too."""
 
-SERVING = Place(MCPUtil, "invoke_mcp_tool")
-"""What calls an MCP server; the only place that sees its result before it is put into words."""
+CHECKING = Place(_execution, "_execute_tool_input_guardrails")
+"""What comes before the hooks of a function tool. Without it a refused call would still fire them."""
 
-HANDING_OVER = Place(_resolution, "execute_handoffs")
+HANDING_OVER = Place(_resolution if _steps else None, "execute_handoffs")
 """What carries a hand-over out. `Handoff.on_invoke_handoff` alone cannot say no."""
 
 CAPTURE = "_execute_action_and_capture"
@@ -82,14 +84,18 @@ class Native(NamedTuple):
     """The field of the call that holds the tool."""
 
 
+_Computer: Any = getattr(_actions, "ComputerAction", None)
+if not hasattr(_Computer, CAPTURE):  # pragma: no cover - another release
+    _Computer = None
+
 NATIVE = {
-    kind: Native(Place(getattr(_actions, f"{action}Action", None), "execute"), given, field)
+    kind: Native(Place(action, "execute"), given, field)
     for kind, action, given, field in (
-        ("CustomTool", "CustomTool", "call", "custom_tool"),
-        ("ShellTool", "Shell", "call", "shell_tool"),
-        ("LocalShellTool", "LocalShell", "call", "local_shell_tool"),
-        ("ApplyPatchTool", "ApplyPatch", "call", "apply_patch_tool"),
-        ("ComputerTool", "Computer", "action", "computer_tool"),
+        ("CustomTool", getattr(_actions, "CustomToolAction", None), "call", "custom_tool"),
+        ("ShellTool", getattr(_actions, "ShellAction", None), "call", "shell_tool"),
+        ("LocalShellTool", getattr(_actions, "LocalShellAction", None), "call", "local_shell_tool"),
+        ("ApplyPatchTool", getattr(_actions, "ApplyPatchAction", None), "call", "apply_patch_tool"),
+        ("ComputerTool", _Computer, "action", "computer_tool"),
     )
 }
 """By the class of the tool."""
@@ -97,7 +103,7 @@ NATIVE = {
 
 def refused(text: str) -> Any:
     """What a function tool came to that was answered with *text* instead."""
-    return _tool._FunctionToolInvocationResult(text, is_sdk_generated_error=True)
+    return _Result(text, is_sdk_generated_error=True)
 
 
 def stayed(given: dict[str, Any], text: str) -> Any:
@@ -135,11 +141,38 @@ def bind_computer(tool: ComputerTool[Any]) -> None:
     ComputerTool.__post_init__(tool)
 
 
+class Realtime(NamedTuple):
+    """What is needed of realtime sessions."""
+
+    agent: type
+    place: Place
+    """What every event of a session passes."""
+
+
+def realtime() -> Realtime | None:
+    """Realtime sessions, once somebody uses them: loading them takes a while."""
+    agents, session = (sys.modules.get(f"agents.realtime.{name}") for name in ("agent", "session"))
+    if agents is None or session is None:
+        return None
+    return Realtime(agents.RealtimeAgent, Place(session.RealtimeSession, "on_event"))
+
+
+def usage_of(session: Any) -> object:
+    """The usage object that all calls of a realtime session share."""
+    return session._context_wrapper.usage
+
+
+def items_of(session: Any) -> set[str]:
+    """The ids of what was said in a realtime session until now."""
+    return {item.item_id for item in session._history}
+
+
 def server_of(tool: FunctionTool) -> str | None:
     """The name of the MCP server behind a tool."""
     origin = getattr(tool, "_tool_origin", None)
     name = getattr(origin, "mcp_server_name", None)
     return name if isinstance(name, str) else None
+
 
 AgentRunner = _run.AgentRunner
 """What `Runner` hands every run to. The SDK calls it experimental, and it is the only place that sees a
@@ -180,6 +213,14 @@ def invoke_of(tool: FunctionTool, original: FunctionTool) -> Invoke:
     return narrowed
 
 
+def body_of(tool: FunctionTool) -> Any:
+    """What *tool* does, as it is: within the SDK's handling of failures, where there is any."""
+    invoker = vars(tool).get("on_invoke_tool")
+    if _Invoker is not None and isinstance(invoker, _Invoker):
+        return cast("Any", invoker)._invoke_tool_impl
+    return invoker
+
+
 def with_invoke(tool: FunctionTool, invoke: Invoke) -> None:
     """Exchange what *tool* does for *invoke*; how its failures are handled stays."""
     invoker = tool.on_invoke_tool
@@ -194,6 +235,12 @@ def with_invoke(tool: FunctionTool, invoke: Invoke) -> None:
         if name not in _KEPT:
             setattr(new, name, value)
     tool.on_invoke_tool = new
+
+
+def without_inspection(tool: FunctionTool) -> None:
+    """Let the SDK ask for an approval of *tool*, a copy, without looking into its arguments first."""
+    impl = getattr(tool.on_invoke_tool, "_invoke_tool_impl", None)
+    getattr(impl, "__dict__", {}).pop("__agents_prepare_arguments__", None)
 
 
 def _narrow(tool: FunctionTool, ctx: ToolContext[Any]) -> ToolContext[Any]:

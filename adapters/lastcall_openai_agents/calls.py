@@ -5,15 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 from agents.tool_context import ToolContext
 
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict, Where
-from lastcall_openai_agents.runs import Frame, at, inside
+from lastcall_openai_agents import realtime
+from lastcall_openai_agents.ask import asked_about
+from lastcall_openai_agents.runs import Frame, Key, at, inside, key_of
 
 PLAIN = ToolPolicy()
 """A tool of which nothing was said; one object, since the guard keeps what it works out by it."""
+
+Passing = tuple[Frame, str, Key]
+
+PASSING: ContextVar[tuple[Passing, ...]] = ContextVar("lastcall_openai_agents_passing", default=())
+"""The calls in whose bodies this is asked: a body may be wrapped for one guard more than once."""
+
+
+def plainly(result: Any) -> tuple[Any, bool | None]:
+    """What a result is read from, and whether the SDK says that it is a failure: nothing."""
+    return result, None
+
+
+def text_of(stop: Stop, result: Any) -> Any:  # noqa: ARG001 - others look at it
+    """What the model reads instead of *result*, or of a call that was refused."""
+    return stop.text
 
 
 class Passage:
@@ -32,6 +50,8 @@ class Passage:
         self.server = server
         self.alias = alias
         """The name under which the tool's function is guarded by itself."""
+        self.asks = False
+        """Whether a person is asked about its refusals, and about nothing else of it."""
 
     async def ask(
         self,
@@ -48,10 +68,24 @@ class Passage:
         call = self.call(ctx, frame, args, exists=exists)
         frame.run.use(self.guard)
         with inside(frame):
-            verdict = await self.guard.adecide(call, self.declared)
+            verdict = await self.decide(call, ctx, frame)
         if verdict.ticket is not None:
             frame.keep(self.guard, ctx, verdict.ticket)
         return told(verdict)
+
+    async def decide(self, call: Call, ctx: ToolContext[Any], frame: Frame) -> Verdict:
+        """The verdict on *call*, about which a person may have been asked before."""
+        foreseen = frame.foreseen.pop((self.guard, ctx.tool_call_id), None)
+        if foreseen is not None and (foreseen.ticket is not None or not asked_about(foreseen)):
+            return foreseen
+        verdict = await self.guard.adecide(call, self.declared)
+        approved = foreseen is not None or (
+            frame.elsewhere and self.asks and ctx.is_tool_approved(ctx.tool_name, ctx.tool_call_id)
+        )
+        if verdict.ticket is None and approved and asked_about(verdict):
+            self.guard.pardon(verdict, asked=0)
+            verdict = await self.guard.adecide(call, self.declared)
+        return verdict
 
     def call(
         self, ctx: ToolContext[Any], frame: Frame, args: dict[str, Any] | None, *, exists: bool
@@ -59,17 +93,22 @@ class Passage:
         """The call of *ctx* as the guard sees it."""
         found = arguments(ctx.tool_arguments) if args is None else args
         agent = ctx.agent or frame.agent
+        index, size = self.position(ctx, frame)
         return Call(
             ctx.tool_name,
             ctx.tool_arguments if found is None else found,
             Where(agent=agent.name if agent else None),
-            ctx.tool_call_id,
+            ctx.tool_call_id or None,
             "tool" if exists and found is not None else "malformed",
-            frame.reply(ctx),
-            frame.place(ctx.tool_call_id),
-            frame.size,
+            realtime.reply(ctx) or frame.reply(ctx),
+            index,
+            size,
             self.server or ctx.tool_namespace,
         )
+
+    def position(self, ctx: ToolContext[Any], frame: Frame) -> tuple[int, int | None]:
+        """Where the call of *ctx* stands in its reply, and how many calls that has."""
+        return frame.place(ctx.tool_call_id), frame.size
 
     async def run(
         self,
@@ -80,22 +119,27 @@ class Passage:
         patience: float | None = None,
         paused: Callable[[], bool] = lambda: False,
         raises: Callable[[], bool] = lambda: False,
+        shown: Callable[[Any], tuple[Any, bool | None]] = plainly,
+        answer: Callable[[Stop, Any], Any] = text_of,
     ) -> Any:
-        """The result of *body*, or the text of the stop that keeps it from running or that its answer
-        is. *patience* is the time-out under which it runs; *raises* tells whether its failures are
-        meant for the caller of the run."""
+        """The result of *body*, or the *answer* that is made of the stop that keeps it from running or
+        that its result is. *patience* is the time-out under which it runs; *raises* tells whether its
+        failures are meant for the caller of the run; *shown* what a result is read from."""
         frame = at(ctx)
+        passing = (frame, ctx.tool_name, key_of(self.guard, ctx))
+        if passing in PASSING.get():
+            return await body()
         ticket = frame.take(self.guard, ctx)
         if ticket is None:
             stop = await self.ask(ctx, frame, args=args)
             if stop is not None:
-                return stop.text
+                return answer(stop, None)
             ticket = frame.take(self.guard, ctx)
             if ticket is None:
                 return await body()
         began = asyncio.get_running_loop().time()
         try:
-            result = await self.within(ticket, frame, body)
+            result = await self.within(ticket, passing, body)
         except asyncio.CancelledError as error:
             late = asyncio.get_running_loop().time() - began
             over = patience is not None and late >= patience
@@ -106,23 +150,28 @@ class Passage:
         except Stopped as stopped:
             # A guarded function, or a nested run, says itself what the model should read.
             stop = await self.settle(ticket, frame, self.guard.raised(ticket, stopped))
-            return (stop or stopped.stop).text
+            return answer(stop or stopped.stop, None)
         except BaseException as error:
             stop = await self.settle(ticket, frame, self.guard.raised(ticket, error))
             if stop is None or raises() or not isinstance(error, Exception):
                 raise
-            return stop.text
+            return answer(stop, None)
         if paused():
             # The call goes on with the run that waits inside it, and is settled then.
             frame.keep(self.guard, ctx, ticket)
             return result
-        stop = await self.settle(ticket, frame, self.guard.returned(ticket, result))
-        return result if stop is None else stop.text
+        value, failed = shown(result)
+        outcome = self.guard.returned(ticket, value, failed=failed)
+        stop = await self.settle(ticket, frame, outcome)
+        return result if stop is None else answer(stop, result)
 
-    async def within(self, ticket: Ticket, frame: Frame, body: Callable[[], Awaitable[Any]]) -> Any:
+    async def within(
+        self, ticket: Ticket, passing: Passing, body: Callable[[], Awaitable[Any]]
+    ) -> Any:
         """The result of *body*, in which guarded functions of the same name know they are guarded."""
-        guard = self.guard
+        guard, frame = self.guard, passing[0]
         with inside(frame):
+            mark = PASSING.set((*PASSING.get(), passing))
             token = guard.enter(ticket.call.name, "sdk")
             alias = None if self.alias is None else guard.enter(self.alias, "sdk")
             try:
@@ -131,6 +180,7 @@ class Passage:
                 if alias is not None:
                     guard.leave(alias)
                 guard.leave(token)
+                PASSING.reset(mark)
 
     async def settle(self, ticket: Ticket, frame: Frame, outcome: Outcome) -> Stop | None:
         """Observe *outcome*, and give the stop that it is, if it is one."""

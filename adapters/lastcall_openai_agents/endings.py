@@ -18,6 +18,7 @@ from agents.exceptions import AgentsException
 from lastcall import Call, Guard, Stop, Stopped, Where
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.answers import Final, due
+from lastcall_openai_agents.ask import rejected
 from lastcall_openai_agents.runs import Frame, at, inside
 from lastcall_openai_agents.shown import show
 
@@ -76,6 +77,9 @@ def stop_of(result: object) -> Stop | None:
 async def ending(guard: Guard, frame: Frame) -> Stop | None:
     """The stop that keeps the model of *frame* from being asked again; None when it may be."""
     frame.run.use(guard)
+    stop = rejected(guard, frame)
+    if stop is not None:
+        return stop
     agent = frame.agent.name if frame.agent else None
     with inside(frame):
         verdict = await guard.adecide(Call("model", kind="model", where=Where(agent=agent)))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from agents import Agent, FunctionTool, Handoff, RunContextWrapper, Tool
+from agents import Agent, AgentBase, FunctionTool, Handoff, RunContextWrapper, Tool
 
 from lastcall import Guard, Stop
 from lastcall_openai_agents import _sdk
@@ -19,7 +19,7 @@ from lastcall_openai_agents.runs import MARK, marks
 from lastcall_openai_agents.servers import guarded_server
 from lastcall_openai_agents.tools import guarded
 
-A = TypeVar("A", bound=Agent[Any])
+A = TypeVar("A", bound=AgentBase[Any])
 
 
 def guard_agent(
@@ -62,13 +62,20 @@ class Copies:
         setattr(made, MARK, (*marks(agent), self._guard))
         made.tools = [self.tool(tool) for tool in agent.tools]
         made.mcp_servers = [guarded_server(server, self._guard) for server in agent.mcp_servers]
-        made.handoffs = [self.lead(lead) for lead in agent.handoffs]
-        own = agent.tool_use_behavior
+        self.ends(made)
+        return made
+
+    def ends(self, made: Any) -> None:
+        """Guard what comes after the tools of *made*: hand-overs, and how its run ends."""
+        made.handoffs = [self.lead(lead) for lead in made.handoffs]
+        if not isinstance(made, Agent):
+            # A realtime agent: its session goes on until somebody hangs up.
+            return
+        own = made.tool_use_behavior
         if not (isinstance(own, Ending) and own.covers(self._guard)):
             made.tool_use_behavior = Ending(self._guard, own, made, self._final)
         if self._final.last_answer:
             answering(made)
-        return made
 
     def _forget(self, agent: int, _: object) -> None:
         self._made.pop(agent, None)
@@ -82,7 +89,7 @@ class Copies:
 
     def lead(self, lead: Any) -> Any:
         """The copy of a hand-over, which leads to the copy of its agent."""
-        if isinstance(lead, Agent):
+        if isinstance(lead, AgentBase):
             return self.of(lead)
         if not isinstance(lead, Handoff) or self._guard in marks(lead):
             return lead
@@ -91,7 +98,7 @@ class Copies:
 
         async def invoke(ctx: RunContextWrapper[Any], text: str) -> Any:
             found = await lead.on_invoke_handoff(ctx, text)
-            return self.of(found) if isinstance(found, Agent) else found
+            return self.of(found) if isinstance(found, AgentBase) else found
 
         made.on_invoke_handoff = invoke
         target = _sdk.target_of(lead)

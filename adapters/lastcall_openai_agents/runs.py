@@ -19,7 +19,7 @@ from agents import Agent, RunContextWrapper
 from agents.tool_context import ToolContext
 from msgspec.structs import replace
 
-from lastcall import Call, Guard, MemoryStore, Outcome, Stop, Ticket, Where
+from lastcall import Call, Guard, MemoryStore, Outcome, Stop, Ticket, Verdict, Where
 from lastcall_openai_agents import _sdk
 
 Key = tuple[Guard, str, str]
@@ -71,6 +71,7 @@ class Run:
         self.id, self.kept, self.foreign = pause.run, self.foreign, None
         for frame in tuple(self.waiting):
             frame.replies = int(pause.note or 0)
+            frame.elsewhere = True
 
     def keep(self, thread: str, pending: str, note: str) -> None:
         """Let every guard keep that it waits, for a resume in another process."""
@@ -123,6 +124,10 @@ class Frame:
         self.last: Stop | None = None
         """The stop for which the model is asked for a last answer."""
         self.told = Told()
+        self.foreseen: dict[tuple[Guard, str], Verdict] = {}
+        """What guards say of calls that may wait for a person first, by the id of the call."""
+        self.elsewhere = False
+        """Whether another process paused it: what was foreseen there is not known here."""
         self.asked: set[Guard] = set()
         """Guards that were asked, since the last reply, whether the model may be."""
         self._calls: tuple[tuple[str, str], ...] = ()
@@ -199,6 +204,10 @@ class Frame:
 
     def drop(self) -> None:
         """Nothing more will come of the calls whose body has not begun."""
+        for key, verdict in tuple(self.foreseen.items()):
+            if verdict.ticket is not None:
+                del self.foreseen[key]
+                key[0].observe(verdict.ticket, Outcome("cancelled"))
         while self._tickets:
             (guard, *_), ticket = self._tickets.popitem()
             guard.observe(ticket, Outcome("cancelled"))
@@ -241,6 +250,10 @@ class Paused:
         while len(self._waiting) > PAUSES:
             # Its counts stay where they are kept; a resume may come, or their time is over.
             self._waiting.popleft()[1].settle()
+
+    def waiting(self) -> tuple[tuple[tuple[Any, ...], Frame], ...]:
+        """Every frame that waits, the newest last."""
+        return tuple(self._waiting)
 
     def find(self, pending: tuple[Any, ...]) -> Frame | None:
         """The newest frame that waits for *pending*, which goes on waiting."""

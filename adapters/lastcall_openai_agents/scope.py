@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from lastcall import Call, Guard, Outcome, Stop, Stopped, Where
+from lastcall import Call, Guard, Stop, Stopped, Where
+from lastcall.contracts import Scope
 from lastcall_openai_agents.endings import RunStopped
 from lastcall_openai_agents.runner import install
 from lastcall_openai_agents.runs import around
 
 
-class SdkScope:
+class SdkScope(Scope):
     """Finds the run around a call: by the runner, which is installed once this is loaded."""
 
     def __init__(self) -> None:
@@ -27,17 +28,9 @@ class SdkScope:
         frame = around()
         return call if frame is None else frame.meant(call)
 
-    def raised(self, error: BaseException) -> Outcome | None:  # noqa: ARG002 - the contract
-        """None: no exception of the SDK is anything but a failure of the tool."""
-        return None
-
     def stopped(self, stop: Stop) -> Stopped:
         """An exception that the SDK hands on as it is, where a tool's failures are meant to end the run."""
         return RunStopped(stop)
-
-    def covers(self, guard: Guard, tool: str) -> bool:  # noqa: ARG002 - the contract
-        """Guarded tools mark their bodies, so nothing is covered unmarked."""
-        return False
 
 
 SCOPE = SdkScope()

@@ -10,7 +10,6 @@ from typing import Any, TypeVar, overload
 
 from agents import (
     Agent,
-    CustomTool,
     FunctionTool,
     Tool,
     ToolGuardrailFunctionOutput,
@@ -20,13 +19,19 @@ from agents import (
 )
 from agents.tool_context import ToolContext
 
-from lastcall import Guard, ToolPolicy
+from lastcall import Guard, Stop, ToolPolicy
 from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.ask import asking
 from lastcall_openai_agents.calls import PLAIN, Passage
+from lastcall_openai_agents.hearing import RAW, heard
+from lastcall_openai_agents.kinds import gap_of, guarded_native, guards_of_native
 from lastcall_openai_agents.runs import SWAPS, at
 
 T = TypeVar("T")
 log = logging.getLogger("lastcall")
+
+GUARDS = "__lastcall_guards__"
+"""Where the body of a function tool keeps the guards that it passes."""
 
 
 class Gate(ToolInputGuardrail[Any]):
@@ -65,12 +70,13 @@ def guarded(
     """A copy of *tool* guarded by *guard*, in which *agent* stands in for the agent it runs."""
     if isinstance(tool, FunctionTool):
         return guarded_function(tool, guard, declared, agent)
-    if isinstance(tool, CustomTool):
-        return guarded_custom(tool, guard, declared)
     if inspect.isroutine(tool):
         return guarded_function(function_tool(tool), guard, declared, None)
-    log.warning("tool %r runs where no guard can stop it", getattr(tool, "name", tool))
-    return tool
+    why = gap_of(tool)
+    if why is not None:
+        log.warning("%s is not guarded: %s", getattr(tool, "name", tool), why)
+        return tool
+    return guarded_native(tool, guard, declared)
 
 
 def guarded_function(
@@ -80,8 +86,22 @@ def guarded_function(
     if any(known is guard for known in guards_of(tool)):
         return tool
     passage = passage_of(tool, guard, declared)
-    copied = copy.copy(tool)
-    inner = _sdk.invoke_of(copied, tool)
+    copied = passing(tool, copy.copy(tool), passage, agent)
+    copied.tool_input_guardrails = [Gate(passage), *(tool.tool_input_guardrails or ())]
+    if guard.policy.on_stop == "ask":
+        passage.asks = tool.needs_approval is False
+        asking(copied, passage)
+    if agent is not None:
+        _sdk.set_agent_of(copied, agent)
+    return copied
+
+
+def passing(
+    tool: FunctionTool, copied: FunctionTool, passage: Passage, agent: Agent[Any] | None = None
+) -> FunctionTool:
+    """*copied*, a copy of *tool*, whose body goes through *passage*: below the SDK's handling of
+    failures, so that the guard sees what the tool raised and the model what the guard says."""
+    inner = heard(_sdk.invoke_of(copied, tool))
     own = _sdk.agent_of(tool)
     swap = {} if own is None or agent is None else {id(own): agent}
 
@@ -89,18 +109,22 @@ def guarded_function(
         async def body() -> Any:
             return await swapped(swap, lambda: inner(ctx, text)) if swap else await inner(ctx, text)
 
+        def said(stop: Stop, result: Any) -> str:  # noqa: ARG001 - the passage's contract
+            _sdk.bypass_schema(copied, ctx)
+            return stop.text
+
         return await passage.run(
             ctx,
             body,
             patience=copied.timeout_seconds,
             paused=lambda: own is not None and _sdk.is_paused(ctx),
             raises=lambda: _sdk.raises(copied, ctx),
+            shown=lambda result: (RAW.get(ctx, result), None),
+            answer=said,
         )
 
     _sdk.with_invoke(copied, invoke)
-    copied.tool_input_guardrails = [Gate(passage), *(tool.tool_input_guardrails or ())]
-    if agent is not None:
-        _sdk.set_agent_of(copied, agent)
+    setattr(invoke, GUARDS, (passage.guard, *getattr(inner, GUARDS, ())))
     return copied
 
 
@@ -113,49 +137,23 @@ async def swapped(swap: Mapping[int, Agent[Any]], body: Callable[[], Any]) -> An
         SWAPS.reset(token)
 
 
-class Invoking:
-    """What a guarded custom tool does. It has no guardrails, so it is asked at its body."""
-
-    def __init__(self, passage: Passage, inner: Callable[..., Any]) -> None:
-        self.passage = passage
-        self.inner = inner
-
-    async def __call__(self, ctx: ToolContext[Any], text: str) -> Any:
-        """The result, or the text of the stop."""
-
-        async def body() -> Any:
-            found = self.inner(ctx, text)
-            return await found if inspect.isawaitable(found) else found
-
-        return await self.passage.run(ctx, body, args={"input": text})
-
-
-def guarded_custom(tool: CustomTool, guard: Guard, declared: ToolPolicy) -> CustomTool:
-    """A copy that asks before its body runs."""
-    if any(known is guard for known in guards_of(tool)):
-        return tool
-    copied = copy.copy(tool)
-    copied.on_invoke_tool = Invoking(Passage(guard, declared), tool.on_invoke_tool)
-    return copied
-
-
-def passage_of(tool: FunctionTool, guard: Guard, declared: ToolPolicy) -> Passage:
+def passage_of(tool: FunctionTool, guard: Guard, declared: ToolPolicy = PLAIN) -> Passage:
     """The passage of *tool*; what was declared at a guarded function holds for its tool."""
-    function = _sdk.function_of(tool)
+    function, server = _sdk.function_of(tool), _sdk.server_of(tool)
     if getattr(function, "__lastcall__", None) is not guard:
-        return Passage(guard, declared)
+        return Passage(guard, declared, server=server)
     at_function: ToolPolicy = getattr(function, "__lastcall_tool__", PLAIN)
-    return Passage(guard, at_function.under(declared), alias=function.__lastcall_name__)
+    alias = function.__lastcall_name__
+    return Passage(guard, at_function.under(declared), server=server, alias=alias)
 
 
 def guards_of(tool: object) -> Iterator[Guard]:
     """The guards that *tool* passes already."""
     if isinstance(tool, FunctionTool):
-        for guardrail in tool.tool_input_guardrails or ():
+        # What only looks like a tool has no fields.
+        for guardrail in vars(tool).get("tool_input_guardrails") or ():
             if isinstance(guardrail, Gate):
                 yield guardrail.passage.guard
-    elif isinstance(tool, CustomTool):
-        inner: Any = tool.on_invoke_tool
-        while isinstance(inner, Invoking):
-            yield inner.passage.guard
-            inner = inner.inner
+        yield from getattr(_sdk.body_of(tool), GUARDS, ())
+    else:
+        yield from guards_of_native(tool)

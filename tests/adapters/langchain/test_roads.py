@@ -6,8 +6,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from functools import cache
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -18,7 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool, ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 
-from lastcall import Guard, Policy, Stopped
+from lastcall import Guard, Stopped
 from lastcall.testing import FakeClock
 from lastcall_langchain import (
     GuardCallbackHandler,
@@ -28,23 +27,20 @@ from lastcall_langchain import (
     stop_of,
 )
 
-from ..recorded import Course, Recording, replayed, runs  # noqa: TID252 - tests are no package
+from ..recorded import (  # noqa: TID252 - tests are no package
+    FORMATS,
+    POLICIES,
+    Lived,
+    Recording,
+    chosen,
+    differing,
+    expected,
+    runs,
+)
 from .scripted import unanswered
 
 ROADS = ("middleware", "handler", "tools", "instrument")
 MODES = ("invoke", "ainvoke")
-FORMATS = ("tau-bench-traj", "tau2-results", "openai-chat-messages")
-
-POLICIES = {
-    "default": Policy(),
-    "strict": Policy.strict(),
-    "short": Policy(max_calls=3, max_repeats=1),
-    "patient": Policy(max_repeats=1, max_refusals=4),
-    "each tool twice": Policy(tools={"*": {"max_calls": 2}}),
-    "503 is final": Policy(terminal_statuses=[503]),
-}
-EACH = 4
-"""Runs of each format, for each policy."""
 
 
 class Told(BaseChatModel):
@@ -94,14 +90,6 @@ def tool_of(name, recording, *, shell, raises):
         handle_tool_error=True,
         metadata={"lastcall": {"shell": shell}},
     )
-
-
-class Lived(NamedTuple):
-    """How a turn went, and which of its calls the model was told a stop for."""
-
-    course: Course
-    told: tuple[int, ...]
-    unanswered: tuple[str, ...]
 
 
 def lived(run, policy, road, mode, *, raises):
@@ -161,45 +149,19 @@ def told_in(history, turn):
 
 
 @cache
-def chosen(corpus, name):
-    """The first runs of each format on which the policy says something else than a looser one; for the
-    default also every reviewed loop, and the first of each format, whatever they are."""
-    policy, looser = POLICIES[name], Policy() if name != "default" else Policy.permissive()
-    found = list(runs(corpus, *FORMATS, loops=True)) if name == "default" else []
-    for kind in FORMATS:
-        if name == "default":
-            found += islice(runs(corpus, kind), EACH)
-        stopped = (
-            run for run in runs(corpus, kind) if replayed(run, policy) != replayed(run, looser)
-        )
-        found += islice(stopped, EACH)
-    return tuple({run.file: run for run in found}.values())
-
-
-@cache
 def lives(corpus, name, road, mode):
     """What replay tells and what was lived, turn by turn, by the run's file."""
-    policy = POLICIES[name]
+    policy, told = POLICIES[name], expected(corpus, name)
     return {
         # A failure is raised in every other run, and returned in the others.
         run.file: tuple(
             zip(
-                replayed(run, policy),
+                told[run.file],
                 lived(run, policy, road, mode, raises=at % 2 == 0),
                 strict=True,
             )
         )
         for at, run in enumerate(chosen(corpus, name))
-    }
-
-
-def differing(found, of):
-    """The turns in which replay and life differ in what *of* takes from a course."""
-    return {
-        (file, at): (of(replay), of(life.course))
-        for file, turns in found.items()
-        for at, (replay, life) in enumerate(turns)
-        if of(replay) != of(life.course)
     }
 
 
@@ -243,9 +205,7 @@ def test_the_model_reads_of_each_stop_and_every_call_is_answered(corpus, policy,
 
 def test_most_of_the_runs_that_are_lived_again_are_stopped(corpus):
     courses = {
-        (name, run.file): replayed(run, POLICIES[name])
-        for name in POLICIES
-        for run in chosen(corpus, name)
+        (name, file): turns for name in POLICIES for file, turns in expected(corpus, name).items()
     }
     stopped = [key for key, turns in courses.items() if any(turn.met for turn in turns)]
     assert len({file for _, file in courses}) >= 40
