@@ -44,6 +44,7 @@ class GuardCallbackHandler(BaseCallbackHandler):
         self._open: OrderedDict[UUID, Ticket] = OrderedDict()
 
     on_llm_new_token = Tracker.on_llm_new_token
+    on_stream_event = Tracker.on_stream_event
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self

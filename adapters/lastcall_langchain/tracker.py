@@ -38,6 +38,9 @@ class Tracker(BaseCallbackHandler):
         asks = sys._getframe(1)  # noqa: SLF001 - both have a running loop
         return aunheard if asks.f_code.co_flags & CO_COROUTINE else unheard
 
+    on_stream_event = on_llm_new_token
+    """Newer models tell of more than tokens on the way."""
+
     @property
     @override
     def ignore_retry(self) -> bool:
