@@ -43,8 +43,8 @@ class GuardCallbackHandler(BaseCallbackHandler):
         self._lock = threading.Lock()
         self._open: OrderedDict[UUID, Ticket] = OrderedDict()
 
-    on_llm_new_token = Tracker.on_llm_new_token
-    on_stream_event = Tracker.on_stream_event
+    on_llm_new_token = Tracker.on_llm_new_token  # pyright: ignore[reportAssignmentType]
+    on_stream_event = Tracker.on_stream_event  # pyright: ignore[reportAssignmentType]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self

@@ -38,7 +38,7 @@ class Tracker(BaseCallbackHandler):
         asks = sys._getframe(1)  # noqa: SLF001 - both have a running loop
         return aunheard if asks.f_code.co_flags & CO_COROUTINE else unheard
 
-    on_stream_event = on_llm_new_token
+    on_stream_event = on_llm_new_token  # pyright: ignore[reportAssignmentType]
     """Newer models tell of more than tokens on the way."""
 
     @property

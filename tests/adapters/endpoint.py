@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple, Self
@@ -18,8 +18,8 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
 """What may be said only beside tools."""
 
-UNSUPPORTED = ("previous_response_id", "conversation")
-"""What would have the provider keep the history; this one refuses it rather than forget it."""
+KEEPING = ("previous_response_id", "conversation")
+"""What has the provider keep the history; one that does not refuses it rather than forget it."""
 
 
 # What is said to it in a script.
@@ -398,6 +398,10 @@ class Endpoint:
     bare: Reply = field(default_factory=lambda: says("That is what I have."))
     """What takes the place of a reply with calls when the request has no tools."""
     requests: list[Request] = field(default_factory=list)
+    keeps: bool = False
+    """Whether it keeps histories of the Responses API, and goes on with them."""
+    kept: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Those histories, by the id of a response or a conversation."""
 
     def __post_init__(self) -> None:
         self._count = itertools.count()
@@ -435,15 +439,19 @@ class Endpoint:
         """Begin anew: no scripts, no record."""
         self.scripts.clear()
         self.requests.clear()
+        self.kept.clear()
         self.after, self.bare = says("done"), says("That is what I have.")
 
     def answered(self, path: str, body: dict[str, Any]) -> tuple[int, str, str]:
         """The status, media type and body of the answer to a request."""
+        if self.keeps and path == "/v1/conversations":
+            return 200, "application/json", json.dumps(self._conversation())
         api = next((each for each in (Chat, Responses) if path == f"/v1{each.path}"), None)
         if api is None:
             return refusal(404, Fault(f"Invalid URL (POST {path})"))
-        history = api.history(body)
-        fault = fault_in(api, body) or api.fault(history)
+        before = kept_by(body)
+        history = [*self.kept.get(before or "", ()), *api.history(body)]
+        fault = fault_in(api, body, self.kept if self.keeps else None) or api.fault(history)
         self.requests.append(Request(api, body, fault))
         if fault is not None:
             return refusal(400, fault)
@@ -451,9 +459,17 @@ class Endpoint:
         if reply.status != 200:
             return refusal(reply.status, Fault("The server had an error."))
         n = next(self._count)
+        if self.keeps and api is Responses:
+            conversation = before if before and before.startswith("conv_") else f"resp_{n}"
+            self.kept[conversation] = [*history, *Responses.items(reply, n)]
         if body.get("stream"):
             return 200, "text/event-stream", "".join(api.streamed(reply, n, body))
         return 200, "application/json", json.dumps(api.whole(reply, n, body))
+
+    def _conversation(self) -> dict[str, Any]:
+        made = f"conv_{next(self._count)}"
+        self.kept[made] = []
+        return {"id": made, "object": "conversation", "created_at": 0, "metadata": {}}
 
     def _reply(self, said: str, turn: int, tools: Sequence[str]) -> Reply:
         script = self.scripts.get(said, ())
@@ -461,13 +477,22 @@ class Endpoint:
         return self.bare if reply.calls and not tools else reply
 
 
-def fault_in(api: API, body: dict[str, Any]) -> Fault | None:
-    """What is wrong with a request besides its history."""
+def kept_by(body: dict[str, Any]) -> str | None:
+    """The id of the history that a request goes on with, where the provider keeps it."""
+    found = next((body[each] for each in KEEPING if body.get(each) is not None), None)
+    return found["id"] if isinstance(found, dict) else found
+
+
+def fault_in(api: API, body: dict[str, Any], kept: Container[str] | None) -> Fault | None:
+    """What is wrong with a request besides its history; *kept* are the histories that it may go on with."""
     if not body.get("model"):
         return Fault("you must provide a model parameter")
-    for each in UNSUPPORTED:
-        if body.get(each) is not None:
+    for each in KEEPING:
+        if body.get(each) is not None and kept is None:
             return Fault(f"this endpoint keeps no history: {each}", each)
+    before = kept_by(body)
+    if before is not None and before not in (kept or ()):
+        return Fault(f"'{before}' not found.")
     if "tools" in body and api is Chat and not body["tools"]:
         return Fault("[] is too short - 'tools'", "tools")
     for each in ABOUT_TOOLS:
