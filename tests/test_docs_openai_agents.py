@@ -1,0 +1,75 @@
+"""The page for users of the OpenAI Agents SDK: its blocks run, and print what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agents", reason="the page is about the OpenAI Agents SDK")
+
+from agents import Agent, Model, ModelResponse, Usage, function_tool
+from openai.types.responses import ResponseFunctionToolCall
+
+PAGE = (Path(__file__).parents[1] / "docs" / "openai-agents.md").read_text()
+BLOCK = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+
+
+class Asking(Model):
+    """Asks for one invoice after the other, by how many answers it has read."""
+
+    async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:
+        read = sum(
+            isinstance(each, dict) and each.get("type") == "function_call_output" for each in input
+        )
+        call = ResponseFunctionToolCall(
+            call_id=f"c{read}",
+            type="function_call",
+            name="look_up",
+            arguments=json.dumps({"invoice": read}),
+        )
+        return ModelResponse(output=[call], usage=Usage(requests=1), response_id=None)
+
+    def stream_response(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+
+@function_tool
+def look_up(invoice: int) -> str:
+    return f"invoice {invoice} is open"
+
+
+@pytest.fixture
+def default_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The loop that `Runner.run_sync` looks for; it would make one itself and leave it open."""
+    monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
+    logging.getLogger("openai.agents").setLevel(logging.CRITICAL)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+@pytest.mark.usefixtures("default_loop")
+def test_every_block_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    given: dict[str, Any] = {"agent": Agent("clerk", tools=[look_up], model=Asking())}
+    blocks = BLOCK.findall(PAGE)
+    assert len(blocks) == PAGE.count("```python")
+    for code, printed in blocks:
+        exec(code, given)
+        assert capsys.readouterr().out == printed
+
+
+def test_every_name_of_the_page_exists() -> None:
+    import lastcall_openai_agents as adapter
+
+    named = {"guard_agent", "GuardHooks", "instrument", "snapshot_of", "stops_in", "coverage"}
+    assert named <= set(adapter.__all__)
+    assert all(name in PAGE for name in named)
