@@ -137,19 +137,32 @@ def stop_of(result: Any) -> Stop | None:
         # The custom event of a stream.
         told = Stop.model_validate(result[KEY])
         return told if told.ends_run else None
+    went_on = False
     for message in reversed(list(messages_in(result))):
         if message_type(message) == "human":
             # What stands before the last user message is told of an earlier turn.
             return None
         stop = marked(message)
         if message_type(message) == "ai":
-            if stop is None:
-                # The model was asked again, so what stands before it ended nothing.
-                return None
-            return stop
-        if stop is not None and stop.ends_run:
+            if stop is not None:
+                return stop
+            went_on = True
+        elif (
+            stop is not None and stop.ends_run and (not went_on or answers_its_call(message, stop))
+        ):
             return stop
     return None
+
+
+def answers_its_call(message: Any, stop: Stop) -> bool:
+    """Whether *stop* was made of the very call that *message* answers. Where something was said after it,
+    one that was not is that of an agent further in, and ended nothing of the outer one."""
+    answered = (
+        message.get("tool_call_id")
+        if isinstance(message, Mapping)
+        else getattr(message, "tool_call_id", None)
+    )
+    return stop.call_id is not None and stop.call_id == answered
 
 
 def message_type(message: BaseMessage | Mapping[str, Any]) -> str:
