@@ -37,7 +37,8 @@ def due(guard: Guard, verdict: Verdict, messages: Sequence[BaseMessage]) -> bool
         return False
     # Where nothing was asked yet in this turn there is nothing to answer from.
     begun = any(isinstance(each, AIMessage) for each in this_turn(messages))
-    return begun and stop.scope in OWN and not given(messages) and RUNS.answer(agent, guard, stop)
+    asks = begun and stop.scope in OWN and stop.reason != "kill" and not given(messages)
+    return asks and RUNS.answer(agent, guard, stop)
 
 
 def given(messages: Sequence[BaseMessage]) -> bool:

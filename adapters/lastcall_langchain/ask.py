@@ -15,7 +15,7 @@ from lastcall_langchain.places import PLAIN, around, run_of
 OWN = frozenset({"call", "tool", "turn", "run", "thread"})
 """What a person who talks with one agent may decide; beyond it others are concerned."""
 
-FAULTS = frozenset({"attempts", "fault"})
+FAULTS = frozenset({"attempts", "fault", "kill"})
 """Reasons that no leave of a person takes away."""
 
 GO_ON, END, RAISE = "go_on", "end", "raise"

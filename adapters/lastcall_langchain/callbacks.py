@@ -8,16 +8,17 @@ from functools import partial
 from typing import Any, Self
 from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
 from typing_extensions import override
 
 from lastcall import Call, Guard, Outcome, Ticket
 from lastcall_langchain import outcomes
 from lastcall_langchain.ask import leave
+from lastcall_langchain.breakpoints import told_of_breakpoints
+from lastcall_langchain.endings import Refusing, put_aside
 from lastcall_langchain.passing import declared_in, drain, put, stop_in
 from lastcall_langchain.places import around, placed
 from lastcall_langchain.requests import gate
-from lastcall_langchain.runs import RUNS, Run
+from lastcall_langchain.runs import RUNS, Run, pauses
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import refusal
 from lastcall_langchain.tracker import Tracker, tool_began
@@ -28,15 +29,17 @@ MOST_OPEN = 10_000
 """Calls in flight; the oldest of more was refused by another handler and never ran."""
 
 
-class GuardCallbackHandler(BaseCallbackHandler):
+class GuardCallbackHandler(Refusing):
     """Add it to an agent's callbacks: `agent.invoke(..., {"callbacks": [GuardCallbackHandler(guard)]})`.
 
     A refusal is an exception that ToolNode's default error handling answers the call with; the run
     ends by `RunStopped` at the next request to the model.
     """
 
-    raise_error = True
-    run_inline = False
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """A handler that hears of breakpoints, too, where there are graphs."""
+        made: Self = super().__new__(told_of_breakpoints(cls))
+        return made
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
@@ -50,6 +53,7 @@ class GuardCallbackHandler(BaseCallbackHandler):
         return self
 
     @override
+    @put_aside
     def on_tool_start(
         self,
         serialized: dict[str, Any],
@@ -83,6 +87,15 @@ class GuardCallbackHandler(BaseCallbackHandler):
             self.guard.observe(ticket, outcomes.raised(self.guard, ticket, error))
 
     @override
+    def on_refused(self, error: Exception, *, run_id: UUID) -> None:
+        super().on_refused(error, run_id=run_id)
+        # Leave of this guard, where another refuses.
+        ticket = self._closed(run_id)
+        if ticket is not None:
+            self.guard.observe(ticket, Outcome("paused" if pauses(error) else "cancelled"))
+
+    @override
+    @put_aside
     def on_chat_model_start(
         self,
         serialized: dict[str, Any],
@@ -97,6 +110,7 @@ class GuardCallbackHandler(BaseCallbackHandler):
         gate((self.guard,), RUNS.get(parent_run_id), run_id, metadata, messages, params)
 
     @override
+    @put_aside
     def on_llm_start(
         self,
         serialized: dict[str, Any],
@@ -110,20 +124,18 @@ class GuardCallbackHandler(BaseCallbackHandler):
         params = kwargs.get("invocation_params")
         gate((self.guard,), RUNS.get(parent_run_id), run_id, metadata, [prompts], params)
 
+    def on_interrupt(self, event: Any) -> None:
+        """LangGraph tells that the graph of `event.run_id` waits, at a breakpoint or for a person."""
+        RUNS.waits(event.run_id)
+
     def _judge(self, call: Call, run: Run, metadata: dict[str, Any] | None) -> None:
         place = None
         if run.parent is not None:
             place = placed(self.guard, run.parent, metadata, around().get("configurable"))
         declared = declared_in(metadata, self.guard.declared(call.tool))
-        try:
-            verdict = leave(self.guard, put(call, place), declared)
-        except BaseException:
-            # Nobody tells of the end of a run that did not begin: it waits for a person.
-            RUNS.ended(run.id)
-            raise
+        verdict = leave(self.guard, put(call, place), declared)
         stop = stop_in(verdict)
         if stop is not None:
-            RUNS.ended(run.id)
             drain(place, stop)
             show(stop, run)
             raise refusal(stop)

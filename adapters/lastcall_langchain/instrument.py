@@ -16,11 +16,12 @@ from lastcall_langchain.tools import declared_by, heard_tool, passage_of
 
 SEAM = "instrument"
 
-OURS = "__lastcall_instrument__"
-
 _LOCK = threading.Lock()
 _GUARDS: tuple[Guard, ...] = ()
 """Those through which every call goes now, in the order in which they were given."""
+
+_LAYERS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+"""What was put last round each method of BaseTool, and round what. Any layer before is inert."""
 
 
 def instrument(guard: Guard) -> Callable[[], None]:
@@ -38,8 +39,9 @@ def instrument(guard: Guard) -> Callable[[], None]:
         RUNS.everywhere = _GUARDS
         for name, guarded in (("run", guarded_run), ("arun", guarded_arun)):
             now = getattr(BaseTool, name)
-            if not ours(now):
-                setattr(BaseTool, name, guarded(now))
+            if name not in _LAYERS or not within(now, _LAYERS[name][0]):
+                _LAYERS[name] = guarded(now), now
+                setattr(BaseTool, name, _LAYERS[name][0])
 
     def undo() -> None:
         global _GUARDS  # noqa: PLW0603
@@ -48,22 +50,25 @@ def instrument(guard: Guard) -> Callable[[], None]:
             RUNS.everywhere = _GUARDS
             if _GUARDS:
                 return
-            for name in ("run", "arun"):
-                now = getattr(BaseTool, name)
+            for name, (layer, under) in tuple(_LAYERS.items()):
                 # What others have put round ours stays; ours in it passes everything on.
-                if getattr(now, OURS, False):
-                    setattr(BaseTool, name, now.__wrapped__)
+                if getattr(BaseTool, name) is layer:
+                    setattr(BaseTool, name, under)
+                    del _LAYERS[name]
 
     return undo
 
 
-def ours(method: Any) -> bool:
-    """Whether *method* is, or somewhere inside has, one of ours."""
-    while method is not None:
-        if vars(method).get(OURS) if hasattr(method, "__dict__") else False:
-            return True
+def within(method: Any, layer: Callable[..., Any]) -> bool:
+    """Whether *method* is *layer*, or says that it is somewhere inside."""
+    while method is not None and method is not layer:
         method = getattr(method, "__wrapped__", None)
-    return False
+    return method is layer
+
+
+def live(name: str, layer: Callable[..., Any]) -> bool:
+    """Whether calls go past the guards in *layer*: others may have hidden it so that one came round it."""
+    return bool(_GUARDS) and name in _LAYERS and _LAYERS[name][0] is layer
 
 
 def guarded_run(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,7 +76,7 @@ def guarded_run(run: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(run)
     def guarded(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _GUARDS:
+        if not live("run", guarded):
             return run(self, tool_input, *args, **kwargs)
         body = partial(run, heard_tool(self), tool_input, *args, **kwargs)
         for guard in _GUARDS:
@@ -79,7 +84,6 @@ def guarded_run(run: Callable[..., Any]) -> Callable[..., Any]:
             body = partial(passed, passage, body)
         return body()
 
-    guarded.__dict__[OURS] = True
     return guarded
 
 
@@ -88,7 +92,7 @@ def guarded_arun(arun: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(arun)
     async def guarded(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _GUARDS:
+        if not live("arun", guarded):
             return await arun(self, tool_input, *args, **kwargs)
         body = partial(arun, heard_tool(self), tool_input, *args, **kwargs)
         for guard in _GUARDS:
@@ -96,5 +100,4 @@ def guarded_arun(arun: Callable[..., Any]) -> Callable[..., Any]:
             body = partial(apassed, passage, body)
         return await body()
 
-    guarded.__dict__[OURS] = True
     return guarded

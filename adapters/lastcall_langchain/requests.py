@@ -105,8 +105,6 @@ def gate(
             verdict = guard.decide(request(where))
             stop = verdict.ending or verdict.stop
             if stop is not None:
-                # Nobody tells of the end of a request that is not made, and others may yet ask about it.
-                settle(asked, Outcome("cancelled"))
                 show(stop, run)
                 raise ended(stop, messages[0] if messages else ())
             ticket = verdict.ticket
@@ -124,6 +122,11 @@ def answered(request_id: UUID, response: Any) -> None:
 def failed(request_id: UUID, error: BaseException) -> None:
     """*request_id* came to *error*."""
     settle(closed(request_id), Outcome("error", str(error), error=type(error).__name__))
+
+
+def unmade(request_id: UUID) -> None:
+    """*request_id* was refused by one of the guards, so it is not made."""
+    settle(closed(request_id), Outcome("cancelled"))
 
 
 def lost(request_id: UUID) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
 
-from lastcall import Guard, Outcome, Stop, Ticket
+from lastcall import Guard, Outcome, Stop, Stopped, Ticket
 
 MOST_RUNS = 100_000
 """Runs known at once; the oldest root of more was probably never ended."""
 
 MOST_PAUSED = 10_000
-"""Paused roots that a resume may still continue."""
+"""Paused or stopped roots that a resume may still continue."""
 
 
 @dataclass(slots=True)
@@ -51,6 +51,9 @@ class Root:
     bare: bool = False
     """Whether it is one call of a tool and nothing round it: that is no turn."""
     paused: bool = False
+    stopped: bool = False
+    """Whether it came to an exception that tells of a stop: the turn goes on, and is refused, if the graph
+    does so with nothing new."""
     tools: bool = False
     """Whether a tool was called in it."""
     over: bool = False
@@ -181,6 +184,8 @@ class Runs:
                 else graph is run and root.tools and before_tools(outputs)
             ):
                 root.paused, root.pausable = True, graph.pausable
+            elif graph.pausable is not None and graph is run and stopped(root, error):
+                root.stopped, root.pausable = True, graph.pausable
             if error is not None and is_root and root.stop is not None:
                 # Drained at our word: the exception is LangGraph's, the reason is ours.
                 error.stop = root.stop  # type: ignore[attr-defined]
@@ -189,16 +194,26 @@ class Runs:
                 root.runs.discard(run_id)
                 return
             self._forget(run_id)
-            if root.paused and root.pausable is not None:
-                self._paused[root.pausable] = waits = root
+            if (root.paused or root.stopped) and root.pausable is not None:
+                gone = [self._paused.pop(root.pausable, root)]
+                self._paused[root.pausable] = root
+                waits = root if root.paused else None
                 while len(self._paused) > MOST_PAUSED:
-                    # Its counts stay where they are kept; a resume may come, or their time is over.
-                    self._paused.popitem(last=False)
+                    gone.append(self._paused.popitem(last=False)[1])
+                # The counts of a pause stay where they are kept; a resume may come, or their time is over.
+                over.extend(each for each in gone if each is not root and not each.paused)
             else:
                 over.append(root)
         if waits is not None:
             keep(waits)
         finish(over)
+
+    def waits(self, run_id: UUID | None) -> None:
+        """The graph of that run waits for somebody to resume it, and is about to end."""
+        with self._lock:
+            run = self.get(run_id)
+            if run is not None and run.pausable is not None:
+                run.root.paused, run.root.pausable = True, run.pausable
 
     def recall(self, root: Root, guard: Guard) -> bool:
         """Whether *guard* knows the run that *root* goes on with, since another process paused it."""
@@ -323,7 +338,7 @@ class Runs:
         if root is None:
             root = Root(str(run_id), pausable)
             root.foreign = pausable is not None and resumes(inputs)
-        root.paused = False
+        root.paused, root.stopped, root.stop = False, False, None
         for guard in self.everywhere:
             root.guards.add(guard)
         self._roots[run_id] = root
@@ -334,13 +349,16 @@ class Runs:
     ) -> Root | None:
         """The root that a graph begun with *inputs* goes on with; anything new gives up what waits."""
         root = self._paused.pop(pausable, None)
-        if not resumes(inputs):
+        # Nobody answers what a stop ended.
+        if not resumes(inputs) or (root is not None and not root.paused and inputs is not None):
             if root is not None:
                 over.append(root)
             return None
         if root is None:
             # The run may be named anew each time; of several in one thread the name has to tell.
-            others = [key for key in self._paused if key[0] == pausable[0]]
+            others = [
+                key for key, each in self._paused.items() if key[0] == pausable[0] and each.paused
+            ]
             root = self._paused.pop(others[0]) if len(others) == 1 else None
         return root
 
@@ -413,6 +431,11 @@ def before_tools(outputs: Any) -> bool:
 def pauses(error: BaseException) -> bool:
     """Whether *error* is LangGraph's way to wait for a person."""
     return any(each.__name__ == "GraphInterrupt" for each in type(error).__mro__)
+
+
+def stopped(root: Root, error: BaseException | None) -> bool:
+    """Whether a graph of *root* came to *error* by a stop."""
+    return error is not None and (isinstance(error, Stopped) or root.stop is not None)
 
 
 def bubbles(error: BaseException) -> bool:

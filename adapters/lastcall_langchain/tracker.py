@@ -10,26 +10,19 @@ from inspect import CO_COROUTINE
 from typing import Any
 from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.outputs import LLMResult
 from langchain_core.tracers.context import register_configure_hook
 from typing_extensions import override
 
+from lastcall_langchain.endings import Refusing, put_aside, tell_ends
 from lastcall_langchain.requests import answered, failed, gate
 from lastcall_langchain.runs import RUNS, Run
 from lastcall_langchain.stops import keep_quiet
 from lastcall_langchain.usage import messages_of
 
 
-class Tracker(BaseCallbackHandler):
-    """Tells the book what begins and ends.
-
-    Never asynchronous (LangChain swallows what such a handler raises in synchronous runs) and never
-    inline (that takes events from other handlers).
-    """
-
-    raise_error = True
-    run_inline = False
+class Tracker(Refusing):
+    """Tells the book what begins and ends."""
 
     @property
     def on_llm_new_token(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -65,6 +58,7 @@ class Tracker(BaseCallbackHandler):
         RUNS.began(run_id, parent_run_id, metadata, inputs=inputs, name=kwargs.get("name"))
 
     @override
+    @put_aside
     def on_tool_start(
         self,
         serialized: dict[str, Any],
@@ -91,6 +85,7 @@ class Tracker(BaseCallbackHandler):
         RUNS.began(run_id, parent_run_id, metadata, inputs=query)
 
     @override
+    @put_aside
     def on_chat_model_start(
         self,
         serialized: dict[str, Any],
@@ -104,6 +99,7 @@ class Tracker(BaseCallbackHandler):
         self._asked(run_id, parent_run_id, metadata, messages, kwargs)
 
     @override
+    @put_aside
     def on_llm_start(
         self,
         serialized: dict[str, Any],
@@ -202,4 +198,5 @@ TRACKER = Tracker()
 # A default, so that every context has it; a handler that is set there is in every manager.
 _EVERYWHERE: ContextVar[Any] = ContextVar("lastcall_tracker", default=TRACKER)
 register_configure_hook(_EVERYWHERE, inheritable=True)
+tell_ends()
 keep_quiet()

@@ -22,7 +22,7 @@ from lastcall_langchain import instrument
 
 from .playing import agent_of
 from .scripted import scripted
-from .test_beside import REFUSED_IS_ENDED, STUBBORN, bare, guarded, look, run, texts
+from .test_beside import STUBBORN, bare, guarded, look, run, texts
 
 trace = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed")
 in_memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
@@ -272,14 +272,7 @@ def test_a_refused_call_is_seen_and_so_is_the_end_of_the_run(
 @libraries
 @ways
 @modes
-def test_every_span_of_a_stopped_run_is_ended(
-    library: str, way: str, mode: str, request: pytest.FixtureRequest
-) -> None:
-    # Handlers that are given hear in their order; the libraries' own stand before ours in the end.
-    unheard = way == "handler" and library == "openinference" and not mode.startswith("a")
-    if library != "traceloop" and not unheard:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=REFUSED_IS_ENDED))
-
+def test_every_span_of_a_stopped_run_is_ended(library: str, way: str, mode: str) -> None:
     def work(*handlers: Any) -> Any:
         with guarded(way, Guard(Policy(max_calls=2)), STUBBORN) as (agent, ours):
             return run(agent, mode, *handlers, *ours)

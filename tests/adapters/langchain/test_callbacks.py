@@ -18,6 +18,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
 
 from lastcall import Guard, Policy, Stop, Stopped
+from lastcall.testing import FailingStore
 from lastcall_langchain import GuardCallbackHandler, GuardMiddleware, RunStopped, stop_of
 from lastcall_langchain.stops import ended, refusal
 
@@ -259,12 +260,10 @@ def test_a_model_of_last_resort_is_not_asked_either(mode: str) -> None:
 
 
 def test_a_guard_that_fails_refuses_and_ends() -> None:
-    class Down:
-        def __getattr__(self, name: str) -> Any:
-            raise ConnectionError("the store is down")
-
     for entry in ("middleware", "tools", "handler"):
-        guard = Guard(store=Down())  # type: ignore[arg-type]
+        store = FailingStore()
+        store.fail()
+        guard = Guard(store=store)
         model = stubborn(lambda i: {"q": i})
         ran: list[int] = []
 
@@ -275,7 +274,6 @@ def test_a_guard_that_fails_refuses_and_ends() -> None:
 
         handler = [GuardCallbackHandler(guard)] if entry == "handler" else []
         agent = build(entry, "create_agent", guard, model, tool("look")(broken))
-        guard.finish = lambda run: None  # type: ignore[method-assign]
         played = play(agent, {**config_of(guard, entry), "callbacks": handler})
         assert ran == []
         assert len(model.asked) <= 1

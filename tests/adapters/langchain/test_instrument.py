@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -109,6 +110,87 @@ def test_what_others_patch_round_it_stays(everywhere: Any, monkeypatch: pytest.M
     assert BaseTool.run is theirs
     assert [tool(look).invoke({"q": 1}) for _ in range(3)] == ["nothing"] * 3
     assert calls == ["look"] * 3
+
+
+@pytest.fixture
+def wrapping(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Callable[[], Callable[[], None]]]:
+    """Somebody else who wraps as is usual, with `functools.wraps`, and puts back what there was."""
+    monkeypatch.setattr(BaseTool, "run", BaseTool.run)
+    calls: list[str] = []
+
+    def wrap() -> Callable[[], None]:
+        run = BaseTool.run
+
+        @wraps(run)
+        def theirs(self: BaseTool, *args: Any, **kwargs: Any) -> Any:
+            calls.append(self.name)
+            return run(self, *args, **kwargs)
+
+        BaseTool.run = theirs  # type: ignore[method-assign]
+
+        def unwrap() -> None:
+            BaseTool.run = run  # type: ignore[method-assign]
+
+        return unwrap
+
+    return calls, wrap
+
+
+@pytest.mark.parametrize("put", ["inside", "outside"])
+@pytest.mark.parametrize("gone", ["ours", "theirs"])
+def test_what_others_wrap_is_theirs_to_take_away(
+    everywhere: Any, wrapping: Any, put: str, gone: str
+) -> None:
+    calls, wrap = wrapping
+    before, attempts = BaseTool.run, list[Event]()
+    guard = Guard(Policy.permissive(), listeners=[attempts.append])
+
+    def called() -> tuple[int, int]:
+        """How often they, and the guard, see one call."""
+        calls.clear()
+        attempts.clear()
+        assert tool(look).invoke({"q": 1}) == "nothing"
+        return len(calls), sum(each.kind == "attempt" for each in attempts)
+
+    unwrap = wrap() if put == "inside" else None
+    undo = everywhere(guard)
+    unwrap = unwrap or wrap()
+    assert called() == (1, 1)
+    if gone == "ours":
+        undo()
+        assert called() == (1, 0)
+        again = everywhere(guard)
+        assert called() == (1, 1)
+        again()
+        assert called() == (1, 0)
+        unwrap()
+    else:
+        unwrap()
+        undo()
+    assert called() == (0, 0)
+    # Where they put back a wrapper of ours that is undone, it does nothing; undoing once more takes it away.
+    undo()
+    assert BaseTool.run is before
+    everywhere(guard)
+    assert called() == (0, 1)
+
+
+def test_one_that_others_hide_is_put_round_theirs_and_judges_once(
+    everywhere: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Event] = []
+    guard = Guard(Policy.permissive(), listeners=[events.append])
+    undo = everywhere(guard)
+    ours = BaseTool.run
+    monkeypatch.setattr(BaseTool, "run", lambda self, *args, **kwargs: ours(self, *args, **kwargs))
+    theirs = BaseTool.run
+    again = everywhere(guard)
+    tool(look).invoke({"q": 1})
+    assert [each.kind for each in events].count("attempt") == 1
+    again()
+    assert BaseTool.run is theirs
+    undo()
+    assert BaseTool.run is theirs
 
 
 @pytest.mark.parametrize("other", ["middleware", "tools", "handler", "decorated", "all"])

@@ -23,6 +23,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 
 from lastcall import Guard, Policy, Stop
+from lastcall.testing import FailingStore
 from lastcall_langchain import GuardCallbackHandler, GuardMiddleware, RunStopped, stop_of
 from lastcall_langchain.answers import instructed
 from lastcall_langchain.runs import RUNS
@@ -438,12 +439,9 @@ def test_a_turn_in_which_nothing_was_asked_yet_is_given_none() -> None:
 
 
 def test_a_guard_that_fails_asks_nothing() -> None:
-    class Down:
-        def __getattr__(self, name: str) -> Any:
-            raise ConnectionError("the store is down")
-
-    guard, model = Guard(store=Down()), watched()
-    guard.finish = lambda run: None  # type: ignore[method-assign]
+    store = FailingStore()
+    store.fail()
+    guard, model = Guard(store=store), watched()
     assert stop_of(played(agent_of(model, guard)).result) is not None
     assert model.requests == []
 
