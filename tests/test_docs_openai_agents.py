@@ -14,8 +14,18 @@ import pytest
 
 pytest.importorskip("agents", reason="the page is about the OpenAI Agents SDK")
 
-from agents import Agent, Model, ModelResponse, Usage, function_tool
+from agents import (
+    Agent,
+    Model,
+    ModelResponse,
+    OpenAIResponsesModel,
+    Usage,
+    function_tool,
+)
+from openai import AsyncOpenAI
 from openai.types.responses import ResponseFunctionToolCall
+
+from .adapters.endpoint import Endpoint, asks, says
 
 PAGE = (Path(__file__).parents[1] / "docs" / "openai-agents.md").read_text()
 BLOCK = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
@@ -57,14 +67,33 @@ def default_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     loop.close()
 
 
+@pytest.fixture
+def provider() -> Iterator[Endpoint]:
+    """Keeps histories, and is strict about them."""
+    with Endpoint(keeps=True, after=says("You are welcome.")) as endpoint:
+        endpoint.on(
+            "Which invoices are open?", *(asks(("look_up", {"invoice": i})) for i in range(9))
+        )
+        yield endpoint
+
+
+# `Runner.run_sync` shuts the generators of its loop down each time, and uses the loop again.
+@pytest.mark.filterwarnings("ignore:asynchronous generator:ResourceWarning")
 @pytest.mark.usefixtures("default_loop")
-def test_every_block_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
-    given: dict[str, Any] = {"agent": Agent("clerk", tools=[look_up], model=Asking())}
+def test_every_block_prints_what_the_page_says(
+    provider: Endpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = OpenAIResponsesModel("m", AsyncOpenAI(base_url=provider.url, api_key="none"))
+    given: dict[str, Any] = {
+        "agent": Agent("clerk", tools=[look_up], model=Asking()),
+        "remote": Agent("clerk", tools=[look_up], model=model),
+    }
     blocks = BLOCK.findall(PAGE)
     assert len(blocks) == PAGE.count("```python")
     for code, printed in blocks:
         exec(code, given)
         assert capsys.readouterr().out == printed
+    assert provider.refused == []
 
 
 def test_every_name_of_the_page_exists() -> None:

@@ -124,6 +124,25 @@ def stayed(given: dict[str, Any], text: str) -> Any:
     )
 
 
+async def ended(given: dict[str, Any], step: Any, said: Any) -> Any:
+    """*step*, the turn of *given* so far, as one that ends the run with the output that is *said*."""
+    finish = getattr(_resolution, "execute_final_output", None)
+    if finish is None:  # pragma: no cover - another release: it ends at the next request
+        return step
+    return await finish(
+        public_agent=given["public_agent"],
+        original_input=step.original_input,
+        new_response=step.model_response,
+        pre_step_items=step.pre_step_items,
+        new_step_items=step.new_step_items,
+        final_output=said.final_output,
+        hooks=given["hooks"],
+        context_wrapper=given["context_wrapper"],
+        tool_input_guardrail_results=step.tool_input_guardrail_results,
+        tool_output_guardrail_results=step.tool_output_guardrail_results,
+    )
+
+
 def agent_of_step(step: Any) -> Agent[Any] | None:
     """The agent that a turn handed over to."""
     return getattr(getattr(step, "next_step", None), "new_agent", None)
@@ -172,6 +191,16 @@ def server_of(tool: FunctionTool) -> str | None:
     origin = getattr(tool, "_tool_origin", None)
     name = getattr(origin, "mcp_server_name", None)
     return name if isinstance(name, str) else None
+
+
+def approval_of(server: Any, tool: Any, agent: Any) -> Any:
+    """Whether a call of *tool* of an MCP *server* waits for a person, or the function that says so."""
+    return server._get_needs_approval_for_tool(tool, agent)
+
+
+def needs_nobody(server: Any) -> bool:
+    """Whether no tool of an MCP *server* waits for a person."""
+    return getattr(server, "_needs_approval_policy", None) is False
 
 
 AgentRunner = _run.AgentRunner
@@ -315,6 +344,13 @@ def is_failure_text(tool: object, result: object) -> bool:
     if seconds is None or say is None:
         return False
     return bool(result == say(tool_name=getattr(tool, "name", ""), timeout_seconds=seconds))
+
+
+def tells_of_missing(config: Any) -> bool:
+    """Whether a call of a tool that there is not is answered under *config*, and does not end the run."""
+    name = "tool_not_found_behavior"
+    said = config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+    return bool(said == "return_error_to_model")
 
 
 SHOWS_ERRORS = "tool_exception" in str(ToolErrorFormatterArgs.__annotations__.get("kind"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 from typing import Any, NamedTuple
 
-from agents import Agent, RunContextWrapper, Tool
+from agents import Agent, AgentBase, Handoff, RunContextWrapper, Tool, handoff
 
 from lastcall import Guard, Stop
 from lastcall_openai_agents.runs import Frame, at
@@ -31,19 +33,21 @@ def due(guard: Guard, frame: Frame, agent: Agent[Any] | None, stop: Stop) -> boo
 
     A schema would have the model make up what it did not find, so where there is one nobody is asked.
     """
-    if agent is None or not frame.root or frame.last is not None or stop.scope not in OWN:
+    if agent is None or not frame.root or frame.last is not None:
+        return False
+    if stop.scope not in OWN or stop.reason == "kill":
         return False
     plain = agent.output_type is None or agent.output_type is str
     forced = agent.model_settings.tool_choice
     if not plain or not (agent.reset_tool_choice or forced in FREE):
         return False
-    frame.last = frame.told.stop = stop
+    frame.asks_once_more(stop)
     frame.asked.add(guard)
     return True
 
 
 def answering(made: Agent[Any]) -> None:
-    """Let *made*, a guarded copy, offer no tools and read the stop when it is asked for a last answer."""
+    """Let *made*, a guarded copy, offer no tools and no hand-overs, and read the stop when it is asked for a last answer."""
     tools, prompt = made.get_all_tools, made.get_system_prompt
 
     async def get_all_tools(context: RunContextWrapper[Any]) -> list[Tool]:
@@ -56,3 +60,24 @@ def answering(made: Agent[Any]) -> None:
         return f"{said}\n\n{stop.text}" if said else stop.text
 
     vars(made).update(get_all_tools=get_all_tools, get_system_prompt=get_system_prompt)
+    made.handoffs = [withdrawn(lead) for lead in made.handoffs]
+
+
+def withdrawn(lead: Any) -> Any:
+    """A copy of *lead*, a hand-over or where one leads, that is not offered for a last answer."""
+    if isinstance(lead, Agent):
+        made = handoff(lead)
+    elif isinstance(lead, Handoff):
+        made = copy.copy(lead)
+    else:
+        return lead
+    own = made.is_enabled
+
+    async def is_enabled(context: RunContextWrapper[Any], agent: AgentBase[Any]) -> bool:
+        if at(context).last is not None:
+            return False
+        said = own(context, agent) if callable(own) else own
+        return bool(await said if inspect.isawaitable(said) else said)
+
+    made.is_enabled = is_enabled
+    return made

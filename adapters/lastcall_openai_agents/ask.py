@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from agents import FunctionTool, RunContextWrapper, RunResult, RunResultStreaming
@@ -16,10 +17,13 @@ from lastcall_openai_agents.runs import PAUSED, Frame, at, inside
 if TYPE_CHECKING:
     from lastcall_openai_agents.calls import Passage
 
+Needs = Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
+"""The SDK's question whether a call has to wait for a person."""
+
 OWN = frozenset({"call", "tool", "turn", "run", "thread"})
 """What a person who talks with one agent may decide; beyond it others are concerned."""
 
-FAULTS = frozenset({"attempts", "fault", "malformed"})
+FAULTS = frozenset({"attempts", "fault", "kill", "malformed"})
 """Reasons that no leave of a person takes away."""
 
 
@@ -30,6 +34,16 @@ def asking(tool: FunctionTool, passage: Passage) -> None:
     `guard.raise_limit(run, by)` before the approval gives as much as is said. To reject it ends the run.
     """
     own = tool.needs_approval
+    tool.needs_approval = needing(own, tool.name, passage)
+    if not callable(own):
+        # The SDK looks into arguments for a function only, and has a person asked where it fills in a
+        # default; nobody wanted that here.
+        _sdk.without_inspection(tool)
+
+
+def needing(own: Any, tool: str, passage: Passage) -> Needs:
+    """What is asked whether a call of *tool* waits for a person: it does where its *own* policy wants one,
+    or the guard would refuse it."""
 
     async def needs(context: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> bool:
         said = own(context, args, call_id) if callable(own) else own
@@ -37,16 +51,12 @@ def asking(tool: FunctionTool, passage: Passage) -> None:
             said = await said
         return bool(said) or await refused(passage, tool, context, args, call_id)
 
-    tool.needs_approval = needs
-    if not callable(own):
-        # The SDK looks into arguments for a function only, and has a person asked where it fills in a
-        # default; nobody wanted that here.
-        _sdk.without_inspection(tool)
+    return needs
 
 
 async def refused(
     passage: Passage,
-    tool: FunctionTool,
+    tool: str,
     context: RunContextWrapper[Any],
     args: dict[str, Any],
     call_id: str,
@@ -59,7 +69,8 @@ async def refused(
             context,
             call_id,
             agent=frame.agent,
-            tool_name=tool.name,
+            # Of a server's tool the model may know another name.
+            tool_name=frame.named(call_id) or tool,
             tool_arguments=json.dumps(args),
         )
         frame.run.use(passage.guard)

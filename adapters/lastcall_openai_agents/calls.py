@@ -130,6 +130,11 @@ class Passage:
         if passing in PASSING.get():
             return await body()
         ticket = frame.take(self.guard, ctx)
+        if ticket is not None:
+            # It may have been granted before a person was asked.
+            stop = await self.guard.akilled(ticket)
+            if stop is not None:
+                return answer(stop, None)
         if ticket is None:
             stop = await self.ask(ctx, frame, args=args)
             if stop is not None:

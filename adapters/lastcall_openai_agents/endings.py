@@ -85,8 +85,8 @@ async def ending(guard: Guard, frame: Frame) -> Stop | None:
         verdict = await guard.adecide(Call("model", kind="model", where=Where(agent=agent)))
     if verdict.ticket is not None:
         frame.grant(guard, verdict.ticket)
-    if verdict.stop is None:
-        return None
+    if verdict.stop is None or verdict.stop.reason == "kill":
+        return verdict.stop
     # What ended the run tells more than that the model may not be asked for it.
     report = guard.report(verdict.call.where.run or "")
     if report is None or report.stopped_by is None:
@@ -129,12 +129,17 @@ class Ending:
         self, ctx: RunContextWrapper[Any], results: list[FunctionToolResult]
     ) -> ToolsToFinalOutputResult:
         """Ask the guard whether the model may be asked again."""
+        said = await self.over(ctx)
+        return await behaving(self.own, ctx, results) if said is None else said
+
+    async def over(self, ctx: RunContextWrapper[Any]) -> ToolsToFinalOutputResult | None:
+        """How a run ends that the guard has stopped, or goes on to its last answer; None for others."""
         frame = at(ctx)
         stop = await ending(self.guard, frame)
         frame.asked.add(self.guard)
         frame.answered += 1
         if stop is None:
-            return await behaving(self.own, ctx, results)
+            return None
         show(stop)
         if self.final.last_answer and due(self.guard, frame, frame.agent, stop):
             return ToolsToFinalOutputResult(False, None)
@@ -143,6 +148,17 @@ class Ending:
             return ToolsToFinalOutputResult(True, StopText(stop))
         made = stop if self.final.output is None else self.final.output(stop)
         return ToolsToFinalOutputResult(True, made)
+
+
+async def over(agent: Agent[Any], ctx: RunContextWrapper[Any]) -> ToolsToFinalOutputResult | None:
+    """How a run ends in which *agent* is at work, by the first of its guards that has stopped it."""
+    behavior: Any = agent.tool_use_behavior
+    while isinstance(behavior, Ending):
+        said = await behavior.over(ctx)
+        if said is not None:
+            return said
+        behavior = behavior.own
+    return None
 
 
 def structured(agent: Agent[Any]) -> bool:

@@ -12,7 +12,7 @@ from agents.tool_context import ToolContext
 from lastcall import Guard, Stop
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.calls import Passage
-from lastcall_openai_agents.endings import Ending
+from lastcall_openai_agents.endings import Ending, over
 from lastcall_openai_agents.hooks import GuardHooks, Passing
 from lastcall_openai_agents.runs import EVERYWHERE, Frame, at, here, marks
 from lastcall_openai_agents.seams import Seam
@@ -46,7 +46,7 @@ def handing_over(execute: Callable[..., Any]) -> Callable[..., Any]:
 
 async def passed(execute: Callable[..., Any], given: dict[str, Any]) -> Any:
     """What *execute* makes of the turn. A hand-over that is refused is answered with the text of the
-    stop, and the agent goes on."""
+    stop, and the agent goes on, or ends a run that is over."""
     agent, leads = given["public_agent"], given["run_handoffs"]
     call, lead = leads[0].tool_call, leads[0].handoff
     guards = guards_for(agent, given["hooks"])
@@ -73,7 +73,10 @@ async def passed(execute: Callable[..., Any], given: dict[str, Any]) -> Any:
         passage = Leading(guard)
         stop = await passage.ask(ctx, frame)
         if stop is not None:
-            return answer(stop, None)
+            step = answer(stop, None)
+            said = await over(agent, given["context_wrapper"])
+            # Where there is a hand-over the SDK looks at no other way to end.
+            return await _sdk.ended(given, step, said) if said and said.is_final_output else step
         body = partial(passage.run, ctx, body, shown=shown, answer=answer, raises=lambda: True)
     return await body()
 

@@ -22,11 +22,12 @@ from openai.types.responses import ResponseCustomToolCall, ResponseFunctionToolC
 from lastcall import Guard
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.calls import Passage, told
-from lastcall_openai_agents.endings import end
-from lastcall_openai_agents.runs import Frame, at, marks
+from lastcall_openai_agents.endings import RunStopped, end
+from lastcall_openai_agents.runs import Frame, Heard, at, marks
 from lastcall_openai_agents.servers import guards_at
+from lastcall_openai_agents.shown import show
 from lastcall_openai_agents.tools import guards_of
-from lastcall_openai_agents.usage import answered
+from lastcall_openai_agents.usage import answered, kind_of, run_here
 
 Asked = ResponseFunctionToolCall | ResponseCustomToolCall
 
@@ -108,6 +109,8 @@ class Watch(Passing):
             self.frame.run.use(guard)
         await end(self.frame)
         self.frame.asking = True
+        if self.frame.last is not None:
+            self.frame.sent = context, agent, list(input_items)
         await super().on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(
@@ -116,8 +119,9 @@ class Watch(Passing):
         """Note which calls make up the reply, and what it cost."""
         self.frame.agent = agent
         self.frame.asking = False
+        self.frame.response = response
         self.frame.answered_by(answered(agent, response))
-        self.frame.heard((call.call_id, call.name) for call in asked_for(agent, response))
+        self.frame.heard(heard_in(agent, response))
         await super().on_llm_end(context, agent, response)
 
 
@@ -153,10 +157,25 @@ class GuardHooks(Passing):
         # An unguarded runner heard nothing yet.
         calls = list(asked_for(agent, response))
         if any(not frame.holds(call.call_id) for call in calls):
-            frame.heard((call.call_id, call.name) for call in calls)
+            frame.heard(heard_in(agent, response))
         for call in calls:
             await self._decide(context, frame, agent, call)
         await super().on_llm_end(context, agent, response)
+
+    async def on_tool_start(
+        self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool
+    ) -> None:
+        """End a run that was stopped from outside while a person was asked; raises RunStopped."""
+        if isinstance(context, ToolContext):
+            frame = at(context)
+            ticket = frame.take(self.guard, context)
+            if ticket is not None:
+                stop = await self.guard.akilled(ticket)
+                if stop is not None:
+                    show(stop)
+                    raise RunStopped(stop)
+                frame.keep(self.guard, context, ticket)
+        await super().on_tool_start(context, agent, tool)
 
     async def on_tool_end(
         self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool, result: object
@@ -207,12 +226,31 @@ class GuardHooks(Passing):
             context.reject_tool(item, rejection_message=stop.text)
 
 
-def asked_for(agent: Agent[Any], response: ModelResponse) -> Iterator[Asked]:
-    """The calls of *response* that run here: no hand-overs, and nothing that the provider runs."""
-    leads = {
+def heard_in(agent: Agent[Any], response: ModelResponse) -> Iterator[Heard]:
+    """All that *response* asks for here. Of several hand-overs the SDK looks at the first alone."""
+    leads, led = leads_of(agent), False
+    for item in response.output:
+        if isinstance(item, Asked):
+            leading = item.name in leads
+            if not (leading and led):
+                yield Heard(item.call_id, item.name, written(item)[0])
+            led = led or leading
+        elif run_here(agent, item):
+            call = item.get("call_id") if isinstance(item, dict) else getattr(item, "call_id", None)
+            yield Heard(call or "", kind_of(item) or "")
+
+
+def leads_of(agent: Agent[Any]) -> set[str]:
+    """The names under which *agent* may hand over."""
+    return {
         each.tool_name if isinstance(each, Handoff) else Handoff.default_tool_name(each)
         for each in agent.handoffs
     }
+
+
+def asked_for(agent: Agent[Any], response: ModelResponse) -> Iterator[Asked]:
+    """The calls of *response* that hooks can refuse: no hand-overs, which are refused by themselves."""
+    leads = leads_of(agent)
     for item in response.output:
         if isinstance(item, ResponseFunctionToolCall):
             if item.name not in leads:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from typing import Any
+from weakref import ref
 
-from agents import Agent, Handoff, RunConfig, RunResult, RunResultStreaming, RunState
+from agents import Agent, RunResult, RunResultStreaming, RunState, ToolCallOutputItem
+from agents.exceptions import RunErrorDetails
 from agents.lifecycle import RunHooksBase
-from agents.tool_context import ToolContext
 
 from lastcall import Guard, Stop, Stopped
 from lastcall_openai_agents import _sdk
-from lastcall_openai_agents.endings import ENDED, RunStopped, StopText, stop_of
-from lastcall_openai_agents.hooks import GuardHooks, Passing, Watch
+from lastcall_openai_agents.endings import ENDED, RunStopped, StopText
+from lastcall_openai_agents.hooks import Watch
+from lastcall_openai_agents.read import formatted
 from lastcall_openai_agents.runs import PAUSED, SWAPS, Frame, Run, hash_of, here, inside, waiting_in
 
 log = logging.getLogger("lastcall")
@@ -44,7 +47,7 @@ class FramedRunner(_sdk.AgentRunner):
             except Exception as error:
                 if frame.last is None or isinstance(error, Stopped):
                     raise
-                raise not_given(error, frame.last) from error
+                raise not_given(error, frame, frame.last) from error
             finally:
                 frame.close(pending)
             return marked(result, frame)
@@ -59,7 +62,7 @@ class FramedRunner(_sdk.AgentRunner):
             except Exception as error:
                 if frame.last is None or isinstance(error, Stopped):
                     raise
-                raise not_given(error, frame.last) from error
+                raise not_given(error, frame, frame.last) from error
             finally:
                 frame.close(pending)
             return marked(result, frame)
@@ -83,6 +86,7 @@ class FramedRunner(_sdk.AgentRunner):
         else:
             task.add_done_callback(lambda _: frame.close(waits_for(frame, result)))
         setattr(result, ENDED, frame.told)
+        frame.on_last = partial(stopping, ref(result), frame)
         return result
 
 
@@ -94,12 +98,64 @@ def marked(result: RunResult, frame: Frame) -> RunResult:
     return result
 
 
-def not_given(error: Exception, stop: Stop) -> RunStopped:
-    """What a run ends with whose model could not be asked for a last answer."""
+def not_given(error: Exception, frame: Frame, stop: Stop) -> RunStopped:
+    """What the run of *frame* ends with whose model could not be asked for a last answer."""
     log.warning("no last answer was given: %r", error)
     ended = RunStopped(stop)
-    ended.run_data = getattr(error, "run_data", None)
+    # The SDK gives data to errors of its own alone; what a provider raised brings none.
+    ended.run_data = getattr(error, "run_data", None) or data_of(frame)
     return ended
+
+
+def data_of(frame: Frame) -> RunErrorDetails | None:
+    """What the run of *frame* had brought when its model was asked for a last answer: the last reply, the
+    answers to its calls, and as the input all that was before."""
+    if frame.sent is None or frame.response is None:
+        return None
+    context, agent, sent = frame.sent
+    before: list[Any] = []
+    answers: list[Any] = []
+    for item in sent:
+        if str(item.get("type")).endswith("_output") and frame.holds(str(item.get("call_id"))):
+            answers.append(
+                ToolCallOutputItem(agent=agent, raw_item=item, output=item.get("output"))
+            )
+        else:
+            before.append(item)
+    return RunErrorDetails(
+        input=before,
+        new_items=answers,
+        raw_responses=[frame.response],
+        last_agent=agent,
+        context_wrapper=context,
+        input_guardrail_results=[],
+        output_guardrail_results=[],
+    )
+
+
+def stopping(result: ref[RunResultStreaming], frame: Frame) -> None:
+    """Let *result*, streamed, end with the stop when its model cannot be asked for a last answer. It tells
+    of an error by the task that does the work, so another one takes its place."""
+    streamed, stop = result(), frame.last
+    task = None if streamed is None else streamed.run_loop_task
+    if streamed is None or task is None or stop is None:
+        return
+
+    async def work() -> Any:
+        try:
+            return await task
+        except Exception as error:
+            if isinstance(error, Stopped):
+                raise
+            raise not_given(error, frame, stop) from error
+
+    def called_off(outer: asyncio.Task[Any]) -> None:
+        # One that was cancelled before it began has passed nothing on.
+        if outer.cancelled():
+            task.cancel()
+
+    streamed.run_loop_task = asyncio.create_task(work())
+    streamed.run_loop_task.add_done_callback(called_off)
 
 
 @contextmanager
@@ -170,65 +226,3 @@ def pending_of(depth: int, items: list[Any]) -> tuple[Any, ...]:
 def field(item: Any, name: str) -> Any:
     """A field of an item, which is an object before and a mapping after JSON."""
     return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
-
-
-def formatted(agent: Agent[Any], options: dict[str, Any]) -> None:
-    """Put a formatter in *options* through which the model reads the stop that a failing tool ends in.
-    Only where it is needed: tools that are merely decorated, or hooks."""
-    guards = tuple(hooks_in(options.get("hooks")))
-    if not _sdk.SHOWS_ERRORS or not (guards or decorated(agent)):
-        return
-    config: RunConfig | dict[str, Any] | None = options.get("run_config")
-    if isinstance(config, RunConfig):
-        own: Any = config.tool_error_formatter
-    else:
-        own = (config or {}).get("tool_error_formatter")
-
-    async def formatter(args: Any) -> str | None:
-        said = await spoken(args, guards)
-        if said is None and own is not None:
-            said = own(args)
-            said = await said if hasattr(said, "__await__") else said
-        return said
-
-    if isinstance(config, RunConfig):
-        options["run_config"] = replace(config, tool_error_formatter=formatter)
-    else:
-        # A mapping, so that the SDK still makes, and closes, the model provider itself.
-        options["run_config"] = {**(config or {}), "tool_error_formatter": formatter}
-
-
-async def spoken(args: Any, guards: tuple[GuardHooks, ...]) -> str | None:
-    """What the model should read of a failure; None for what it would have read anyway."""
-    error, ctx = getattr(args, "error", None), args.run_context
-    if error is None or not isinstance(ctx, ToolContext):
-        return None
-    for hooks in guards:
-        said = await hooks.failed(ctx, error)
-        if said is not None:
-            return said
-    stop = stop_of(error) if isinstance(error, Stopped) else None
-    return None if stop is None else stop.text
-
-
-def hooks_in(hooks: Any) -> Iterator[GuardHooks]:
-    """The guarding ones among hooks that pass on to others."""
-    while isinstance(hooks, Passing):
-        if isinstance(hooks, GuardHooks):
-            yield hooks
-        hooks = hooks.hooks
-
-
-def decorated(agent: Agent[Any]) -> bool:
-    """Whether a tool of *agent*, or of one that it may hand over to, is a guarded function."""
-    waiting, seen = [agent], {id(agent)}
-    while waiting:
-        at = waiting.pop()
-        if any(hasattr(_sdk.function_of(tool), "__lastcall__") for tool in at.tools):
-            return True
-        for lead in at.handoffs:
-            target = _sdk.target_of(lead) if isinstance(lead, Handoff) else lead
-            if isinstance(target, Agent) and id(target) not in seen:
-                seen.add(id(target))
-                waiting.append(target)
-    return False

@@ -12,10 +12,10 @@ from contextvars import ContextVar
 from functools import partial
 from hashlib import sha256
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
-from agents import Agent, RunContextWrapper
+from agents import Agent, ModelResponse, RunContextWrapper
 from agents.tool_context import ToolContext
 from msgspec.structs import replace
 
@@ -96,6 +96,14 @@ class Run:
             guard.finish(self.id)
 
 
+class Heard(NamedTuple):
+    """A call that the model asked for, as it is told before anybody runs it."""
+
+    id: str
+    tool: str
+    text: str = ""
+
+
 class Told:
     """The stop by which a run ended, for its result to keep."""
 
@@ -123,6 +131,12 @@ class Frame:
         """Whether a request to the model is on its way."""
         self.last: Stop | None = None
         """The stop for which the model is asked for a last answer."""
+        self.on_last: Callable[[], None] | None = None
+        """What is done once it is clear that it will be asked for one."""
+        self.response: ModelResponse | None = None
+        """The last reply of the model."""
+        self.sent: tuple[RunContextWrapper[Any], Agent[Any], list[Any]] | None = None
+        """What it is asked with then: the whole history, where the provider keeps none."""
         self.told = Told()
         self.foreseen: dict[tuple[Guard, str], Verdict] = {}
         """What guards say of calls that may wait for a person first, by the id of the call."""
@@ -130,11 +144,17 @@ class Frame:
         """Whether another process paused it: what was foreseen there is not known here."""
         self.asked: set[Guard] = set()
         """Guards that were asked, since the last reply, whether the model may be."""
-        self._calls: tuple[tuple[str, str], ...] = ()
+        self._calls: tuple[Heard, ...] = ()
         self._places: dict[str, int] = {}
         self._tickets: dict[Key, Ticket] = {}
         self._requests: list[tuple[Guard, Ticket]] = []
         """Leave for the request to the model that comes next, or is on its way."""
+
+    def asks_once_more(self, stop: Stop) -> None:
+        """The model is asked for a last answer, because of *stop*."""
+        self.last = self.told.stop = stop
+        if self.on_last is not None:
+            self.on_last()
 
     def grant(self, guard: Guard, ticket: Ticket) -> None:
         """*guard* gave leave for the next request to the model."""
@@ -146,17 +166,25 @@ class Frame:
             guard, ticket = self._requests.pop()
             guard.observe(ticket, outcome)
 
-    def heard(self, calls: Iterable[tuple[str, str]]) -> None:
-        """The model asked for *calls*, by id and tool."""
+    def heard(self, calls: Iterable[Heard]) -> None:
+        """The model asked for *calls*."""
         self.replies += 1
         self._calls = tuple(calls)
-        self._places = {call: index for index, (call, _) in enumerate(self._calls)}
+        self._places = {call.id: index for index, call in enumerate(self._calls)}
         self.size = len(self._calls) or None
         self.asked.clear()
 
     def holds(self, call: str) -> bool:
         """Whether *call* is in the reply at hand."""
         return call in self._places
+
+    def written(self, call: str) -> str:
+        """What the model wrote as the arguments of *call*."""
+        return self._calls[self._places[call]].text if call in self._places else ""
+
+    def named(self, call: str) -> str | None:
+        """The tool that the model asked for by *call*."""
+        return self._calls[self._places[call]].tool if call in self._places else None
 
     def reply(self, ctx: ToolContext[Any]) -> str | None:
         """The name of the reply at hand. Where none was heard, the input tells it from others; a call
@@ -173,7 +201,7 @@ class Frame:
         the id where no other call of the reply can be meant."""
         if not self.replies:
             return call
-        ids = [id_ for id_, tool in self._calls if tool == call.tool]
+        ids = [each.id for each in self._calls if each.tool == call.tool]
         return replace(
             call,
             reply=f"{self.number}.{self.replies}",

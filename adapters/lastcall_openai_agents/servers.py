@@ -11,6 +11,9 @@ from agents.tool_context import ToolContext
 from mcp.types import CallToolResult
 
 from lastcall import Call, Guard, Stop, Ticket
+from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.ask import needing
+from lastcall_openai_agents.beginnings import begins
 from lastcall_openai_agents.calls import PLAIN, Passage, told
 from lastcall_openai_agents.runs import Frame, at
 from lastcall_openai_agents.tools import Gate
@@ -36,7 +39,9 @@ class GuardedServer:
 
     def __init__(self, server: MCPServer, guard: Guard) -> None:
         object.__setattr__(self, "lastcall_server", server)
-        object.__setattr__(self, "lastcall_passage", Passage(guard, PLAIN, server=server.name))
+        passage = Passage(guard, PLAIN, server=server.name)
+        passage.asks = guard.policy.on_stop == "ask" and _sdk.needs_nobody(server)
+        object.__setattr__(self, "lastcall_passage", passage)
 
     @property
     def tool_input_guardrails(self) -> list[Any]:
@@ -45,6 +50,21 @@ class GuardedServer:
             ServerGate(self.lastcall_passage),
             *(self.lastcall_server.tool_input_guardrails or ()),
         ]
+
+    def _get_needs_approval_for_tool(self, tool: Any, agent: Any) -> Any:
+        """The server's own policy, and where a person is asked instead of a stop the guard's as well."""
+        own = _sdk.approval_of(self.lastcall_server, tool, agent)
+        passage = self.lastcall_passage
+        if passage.guard.policy.on_stop != "ask":
+            return own
+        return needing(own, tool.name, passage)
+
+    async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[Any]:
+        """The server's tools; none for a run that is stopped from outside."""
+        if not await begins(self.lastcall_passage.guard, run_context):
+            return []
+        found: list[Any] = await self.lastcall_server.list_tools(run_context, agent)
+        return found
 
     async def call_tool(
         self, tool_name: str, arguments: dict[str, Any] | None, *args: Any, **options: Any
@@ -76,7 +96,9 @@ class GuardedServer:
             frame, ctx = allowed
             ticket = frame.take(self.lastcall_passage.guard, ctx)
             if ticket is not None:
-                return ticket, None
+                # It may have been granted before a person was asked.
+                stop = await self.lastcall_passage.guard.akilled(ticket)
+                return (ticket, None) if stop is None else (None, stop)
         verdict = await self.lastcall_passage.guard.adecide(
             Call(tool, args, server=self.lastcall_server.name)
         )

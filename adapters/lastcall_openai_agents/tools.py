@@ -22,6 +22,7 @@ from agents.tool_context import ToolContext
 from lastcall import Guard, Stop, ToolPolicy
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.ask import asking
+from lastcall_openai_agents.beginnings import beginning
 from lastcall_openai_agents.calls import PLAIN, Passage
 from lastcall_openai_agents.hearing import RAW, heard
 from lastcall_openai_agents.kinds import gap_of, guarded_native, guards_of_native
@@ -88,6 +89,7 @@ def guarded_function(
     passage = passage_of(tool, guard, declared)
     copied = passing(tool, copy.copy(tool), passage, agent)
     copied.tool_input_guardrails = [Gate(passage), *(tool.tool_input_guardrails or ())]
+    beginning(copied, guard)
     if guard.policy.on_stop == "ask":
         passage.asks = tool.needs_approval is False
         asking(copied, passage)

@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from agents import Agent, ModelResponse
+from agents import Agent, ModelResponse, ShellTool
 
 from lastcall import Outcome, Usage
 
 CALL = "_call"
 """How the type of an item ends in which the provider tells of a call that it made."""
 
-OURS = frozenset(
-    {"function", "custom_tool", "computer", "local_shell", "shell", "apply_patch", "program"}
-)
+HERE = frozenset({"function", "custom_tool", "computer", "local_shell", "shell", "apply_patch"})
 """Types of calls that run here, without that ending."""
+
+OURS = HERE | {"program"}
+"""Those, and what only leads to them: they are no calls of the provider's own tools."""
 
 
 def answered(agent: Agent[Any], response: ModelResponse) -> Outcome:
@@ -42,15 +43,23 @@ def used(agent: Agent[Any], response: ModelResponse) -> Usage | None:
 
 def hosted(response: ModelResponse) -> dict[str, int]:
     """The calls that the provider made by itself, by the tool's name."""
-    seen: Counter[str] = Counter()
-    for item in response.output:
-        kind = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
-        if not isinstance(kind, str) or not kind.endswith(CALL):
-            continue
-        name = kind.removesuffix(CALL)
-        if name not in OURS:
-            seen[name] += 1
-    return dict(seen)
+    kinds = (kind_of(item) for item in response.output)
+    return dict(Counter(kind for kind in kinds if kind is not None and kind not in OURS))
+
+
+def kind_of(item: Any) -> str | None:
+    """Which kind of call *item* of a response is; None for others."""
+    kind = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
+    return kind.removesuffix(CALL) if isinstance(kind, str) and kind.endswith(CALL) else None
+
+
+def run_here(agent: Agent[Any], item: Any) -> bool:
+    """Whether *item* of a response to *agent* is a call that runs here. A shell may do so or not."""
+    kind = kind_of(item)
+    hosted = kind == "shell" and any(
+        isinstance(tool, ShellTool) and tool.executor is None for tool in agent.tools
+    )
+    return kind in HERE and not hosted
 
 
 def hosted_names(tools: Iterable[Any]) -> list[str]:

@@ -78,7 +78,7 @@ def test_agents_that_lead_to_each_other_are_copied_once(mode):
     assert len(RAN) == 3
 
 
-def test_a_turn_that_also_hands_over_ends_with_an_exception_that_carries_the_stop(mode):
+def test_a_turn_that_also_hands_over_ends_as_a_normal_result(mode):
     b = Agent("b", model=script("from b"))
     guard = Guard(Policy(max_calls=1))
     a = Agent(
@@ -94,8 +94,11 @@ def test_a_turn_that_also_hands_over_ends_with_an_exception_that_carries_the_sto
         ),
     )
     played = play(guard_agent(a, guard), mode)
-    assert isinstance(played.error, RunStopped)
+    assert played.error is None
+    assert played.result.final_output.startswith("Stopped: look")
+    assert played.result.last_agent.name == "a"
     assert played.stop.reason == "ceiling"
+    assert set(played.outputs) == {"c1", "c2", "c3"}
     assert not played.unanswered
     assert len(b.model.calls) == 0
 

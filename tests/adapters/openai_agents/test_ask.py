@@ -13,6 +13,7 @@ from lastcall_openai_agents import guard_agent, snapshot_of, stop_of, stops_in
 from lastcall_openai_agents.runs import PAUSED
 
 from .scripted import call, play, script, stubborn, unanswered
+from .test_mcp import Server, text
 
 
 class Looking:
@@ -131,6 +132,82 @@ def test_an_answer_in_another_process_is_an_answer(mode):
     async def played():
         result = await asked(first.agent, "hi", mode)
         assert len(stops_in(result)) == 1
+        saved, counts = json.dumps(result.to_state().to_json()), snapshot_of(result, first.guard)
+        PAUSED._waiting.clear()
+        second.guard.restore(counts)
+        state = await RunState.from_json(second.agent, json.loads(saved))
+        state.approve(state.get_interruptions()[0])
+        return await asked(second.agent, state, mode)
+
+    assert asyncio.run(played()).final_output == "done"
+    assert (first.ran, second.ran) == ([1], [2])
+
+
+class Shop:
+    """An agent with an MCP server instead of a tool."""
+
+    def __init__(self, policy, model, **settings):
+        self.guard = Guard(policy)
+        self.server = Server(lambda n: text(f"found {n}"), **settings)
+        agent = Agent("A", mcp_servers=[self.server], model=model)
+        self.agent = guard_agent(agent, self.guard)
+
+    @property
+    def ran(self):
+        return [each["x"] for each in self.server.served]
+
+
+def test_a_tool_of_a_server_waits_as_well(mode):
+    shop = Shop(Policy(max_calls=2, on_stop="ask"), stubborn("order", lambda i: {"x": i}))
+
+    async def played():
+        result = await asked(shop.agent, "hi", mode)
+        assert shop.ran == [0, 1]
+        (stop,) = stops_in(result).values()
+        assert (stop.reason, stop.limit, stop.tool) == ("ceiling", 2, "order")
+        result = await asked(shop.agent, answered(result), mode)
+        assert shop.ran == [0, 1, 2, 3]
+        return await asked(shop.agent, answered(result, approve=False), mode)
+
+    result = asyncio.run(played())
+    assert shop.ran == [0, 1, 2, 3]
+    assert (stop_of(result).reason, stop_of(result).asked) == ("ceiling", True)
+    assert not unanswered(result.to_input_list())
+    assert len(shop.guard.store) == 0
+
+
+def test_the_stop_has_the_name_that_the_model_knows(mode):
+    name = "mcp_shop__order"
+    shop = Shop(Policy(max_calls=1, on_stop="ask"), stubborn(name, lambda i: {"x": i}))
+    shop.agent.mcp_config = {"include_server_in_tool_names": True}
+    result = asyncio.run(asked(shop.agent, "hi", mode))
+    assert [each.tool for each in stops_in(result).values()] == [name]
+
+
+def test_a_server_that_asks_anyway_asks_once(mode):
+    model = script(call("order", {"x": 1}), call("order", {"x": 2}, "c2"), "done")
+    shop = Shop(Policy(max_calls=1, on_stop="ask"), model, require_approval="always")
+
+    async def played():
+        result = await asked(shop.agent, "hi", mode)
+        assert (len(result.interruptions), stops_in(result)) == (1, {})
+        result = await asked(shop.agent, answered(result), mode)
+        assert shop.ran == [1]
+        return await asked(shop.agent, answered(result), mode)
+
+    result = asyncio.run(played())
+    # Who asks about every call was not told that this one is over the limit.
+    assert shop.ran == [1]
+    assert stop_of(result).reason == "ceiling"
+
+
+def test_of_a_server_an_answer_in_another_process_is_an_answer(mode):
+    policy = Policy(max_calls=1, on_stop="ask")
+    first = Shop(policy, script(call("order", {"x": 1}), call("order", {"x": 2}, "c2")))
+    second = Shop(policy, script("done"))
+
+    async def played():
+        result = await asked(first.agent, "hi", mode)
         saved, counts = json.dumps(result.to_state().to_json()), snapshot_of(result, first.guard)
         PAUSED._waiting.clear()
         second.guard.restore(counts)

@@ -12,6 +12,7 @@ from lastcall import Guard, MemoryStore, Policy
 from lastcall_openai_agents import guard_agent, snapshot_of
 from lastcall_openai_agents.runs import PAUSED
 
+from .playing import Kept
 from .scripted import call, script
 
 
@@ -102,3 +103,35 @@ def test_what_another_process_paused_without_its_counts_is_a_run_of_its_own(mode
 
     assert asyncio.run(played()).final_output == "done"
     assert paying.ran == [1]
+
+
+class LosingOnce(Kept):
+    """A session that fails after it has kept what it was given, once."""
+
+    def __init__(self):
+        super().__init__()
+        self.fails = False
+
+    async def add_items(self, items):
+        await super().add_items(items)
+        if self.fails:
+            self.fails = False
+            raise ConnectionError("no receipt")
+
+
+def test_a_resume_that_fails_and_is_tried_again_leaves_nothing(mode):
+    paying, guard, session = Paying(), Guard(Policy(max_calls=2)), LosingOnce()
+
+    async def played():
+        agent = paying.agent(guard, call("pay", {"x": 1}), "done")
+        state = (await asked(agent, "hi", mode, session=session)).to_state()
+        state.approve(state.get_interruptions()[0])
+        session.fails = True
+        with pytest.raises(ConnectionError):
+            await asked(agent, state, mode, session=session)
+        assert len(guard.store) == 0
+        return await asked(agent, state, mode, session=session)
+
+    assert asyncio.run(played()).final_output == "done"
+    assert paying.ran == [1]
+    assert len(guard.store) == 0

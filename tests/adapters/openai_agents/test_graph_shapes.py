@@ -23,9 +23,9 @@ from agents.extensions.handoff_filters import remove_all_tools
 
 from lastcall import Guard, Policy
 from lastcall.events import Event
-from lastcall_openai_agents import GuardHooks, coverage, guard_agent, instrument
+from lastcall_openai_agents import GuardHooks, RunStopped, coverage, guard_agent, instrument
 
-from .scripted import aplay, call, play, script
+from .scripted import Script, aplay, call, play, script
 
 ROADS = ("guard_agent", "hooks", "instrument")
 
@@ -335,3 +335,70 @@ def test_nothing_of_the_users_is_changed():
     assert [vars(tool) for tool in first.tools] == tools
     assert copied.handoffs[0].handoffs[0] is copied
     assert copied.handoffs[0] is not second
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_hand_over_is_part_of_its_reply(road, fits, mode):
+    guard, events = listened(Policy(max_calls=2 + fits, batch="all-or-none"))
+    agent = pair(None)
+    agent.handoffs = [*agent.handoffs, Agent("third")]
+    # Of the second one nobody is asked: the SDK itself ignores it.
+    reply = [call("look", {"x": i}, f"c{i}") for i in range(2)]
+    agent.model = script([*reply, to("second", "h1"), to("third", "h2")], "sorry")
+    agent.handoffs[0].model = script("taken over")
+    played = road.play(agent, guard, mode)
+    assert len(attempts(events)) == (3 if fits else 0)
+    assert (played.stop is None) == fits
+    assert not played.unanswered
+
+
+def test_a_hand_over_that_is_refused_because_the_run_is_over_ends_it(road, mode):
+    guard = Guard(Policy(max_calls=1))
+    seen = Noting()
+    played = road.play(
+        pair(script(call("look", {"x": 1}), to("second", "h"))), guard, mode, hooks=seen
+    )
+    assert played.stop.reason == "ceiling"
+    assert played.stop.tool == "transfer_to_second"
+    assert played.outputs["h"].startswith("Stopped: transfer_to_second")
+    assert not played.unanswered
+    if road.name == "guard_agent":
+        assert played.error is None
+        assert played.result.final_output.stop == played.stop
+        assert played.result.last_agent.name == "first"
+    else:
+        assert isinstance(played.error, RunStopped)
+
+
+def test_no_hand_over_is_offered_for_a_last_answer(mode):
+    guard = Guard(Policy(max_calls=1))
+    model = Asked(script(call("look", {"x": 1}), to("second", "h"), "What I have.").replies)
+    agent = pair(model)
+    agent.handoffs = [*agent.handoffs, handoff(Agent("third"), is_enabled=lambda ctx, agent: True)]
+    agent.handoffs.append(handoff(Agent("fourth"), is_enabled=False))
+    played = play(guard_agent(agent, guard, last_answer=True), mode)
+    assert played.result.final_output == "What I have."
+    assert model.leads == [["transfer_to_second", "transfer_to_third"]] * 2 + [[]]
+    assert played.stop.reason == "ceiling"
+
+
+class Asked(Script):
+    """Notes which hand-overs each request offers."""
+
+    def __init__(self, replies: Any) -> None:
+        super().__init__(replies)
+        self.leads: list[list[str]] = []
+
+    def note(self, given: tuple[Any, ...], more: dict[str, Any]) -> None:
+        # Streamed, the SDK names no argument.
+        leads = more["handoffs"] if "handoffs" in more else given[5]
+        self.leads.append([each.tool_name for each in leads])
+
+    async def get_response(self, *given: Any, **more: Any) -> Any:
+        self.note(given, more)
+        return await super().get_response(*given, **more)
+
+    async def stream_response(self, *given: Any, **more: Any) -> Any:
+        self.note(given, more)
+        async for each in super().stream_response(*given, **more):
+            yield each

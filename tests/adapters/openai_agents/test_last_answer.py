@@ -96,6 +96,34 @@ def test_a_request_that_fails_gives_the_stop_all_the_same():
     assert len(played.stop.gathered) == 3
 
 
+@pytest.mark.parametrize("cancelled", ["immediate", "after_turn"])
+def test_a_streamed_run_can_be_called_off_while_it_is_asked_for(cancelled):
+    class Waiting(Asked):
+        async def stream_response(self, system_instructions, input, *rest, **more):
+            if len(self.calls) == 4:
+                begun.set()
+                await go.wait()
+            async for each in super().stream_response(system_instructions, input, *rest, **more):
+                yield each
+
+    async def scene():
+        result = Runner.run_streamed(made, "hi")
+        await begun.wait()
+        result.cancel(cancelled)
+        if cancelled == "after_turn":
+            go.set()
+        async for _ in result.stream_events():
+            pass
+        return result, asyncio.all_tasks() - {asyncio.current_task()}
+
+    begun, go, guard = asyncio.Event(), asyncio.Event(), Guard(Policy(max_calls=3))
+    made = guard_agent(agent(Waiting(asked("late").replies)), guard, last_answer=True)
+    result, left = asyncio.run(scene())
+    assert left == set()
+    assert stop_of(result).reason == "ceiling"
+    assert len(guard.store) == 0
+
+
 def test_the_next_turn_is_as_any_other(mode):
     guard = Guard(Policy(max_calls=1))
     made = guard_agent(agent(asked("one", calls=2)), guard, last_answer=True)

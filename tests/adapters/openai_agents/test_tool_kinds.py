@@ -28,6 +28,7 @@ from agents import (
     ShellCommandOutput,
     ShellResult,
     ShellTool,
+    WebSearchTool,
     function_tool,
 )
 from agents.editor import ApplyPatchResult
@@ -36,6 +37,7 @@ from openai.types.responses import (
     ResponseComputerToolCall,
     ResponseFunctionShellToolCall,
     ResponseFunctionToolCall,
+    ResponseFunctionWebSearch,
 )
 from openai.types.responses.response_output_item import LocalShellCall, Program
 from pydantic import BaseModel
@@ -593,4 +595,37 @@ def test_a_reply_of_which_something_ran_is_no_round_of_refusals(guarded, kind):
     policy = Policy(tools={"function": {"max_repeats": 1}}, max_refusals=1)
     played = play(guarded(agent, Guard(policy)))
     assert len(done) == 6
+    assert played.result.final_output == "done"
+
+
+@pytest.mark.parametrize("kind", ["shell", "local_shell", "apply_patch", "computer", "custom"])
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_mixed_reply_is_as_large_as_all_its_calls(guarded, kind, fits, mode):
+    done: list[Any] = []
+    guard = Guard(Policy(max_calls=2 + fits, batch="all-or-none"))
+    tools = [tool_of("function", done), tool_of(kind, done)]
+    reply = [call("function", {"i": i}, f"f{i}") for i in range(2)]
+    agent = Agent("A", tools=tools, model=script([*reply, ASKS[kind](1, "n")], "done"))
+    played = play(guarded(agent, guard), mode)
+    assert len(done) == (3 if fits else 0)
+    assert (played.stop is None) == fits
+    assert whole(played)
+
+
+def test_what_the_provider_runs_is_no_part_of_a_reply(guarded, mode):
+    done: list[Any] = []
+    guard = Guard(Policy(max_calls=1, batch="all-or-none"))
+    hosted = ShellTool(name="shell", environment={"type": "container_auto"})
+    searched = ResponseFunctionWebSearch.model_validate(
+        {
+            "id": "w",
+            "type": "web_search_call",
+            "status": "completed",
+            "action": {"type": "search", "query": "x"},
+        }
+    )
+    reply = [searched, shell("echo 1", "s"), call("function", {"i": 1}, "f")]
+    tools = [tool_of("function", done), hosted, WebSearchTool()]
+    played = play(guarded(Agent("A", tools=tools, model=script(reply, "done")), guard), mode)
+    assert len(done) == 1
     assert played.result.final_output == "done"
