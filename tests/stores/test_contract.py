@@ -104,6 +104,23 @@ def test_what_peek_gives_load_puts_back(store):
     assert claim(store, Take((RUN, "n"), 1, 5)).observed == (3,)
 
 
+def test_many_records_are_put_back_too(store):
+    many = {(RUN, "a", str(n)): (n,) for n in range(5000)}
+    store.load(many, NOW)
+    assert store.peek(RUN, NOW) == many
+
+
+def test_what_holds_something_is_listed_by_its_kind(store):
+    write(store, A, (1,))
+    write(store, (("user", "u:1"), "a"), (1,))
+    write(store, (("users", "u"), "a"), (1,))
+    write(store, (("user", None), "a"), (1,))
+    assert sorted(store.shards("user", NOW), key=str) == [("user", "u:1"), ("user", None)]
+    assert store.shards("run", NOW) == [RUN]
+    store.drop(RUN)
+    assert store.shards("run", NOW) == []
+
+
 class TestTake:
     N = (RUN, "n")
 
@@ -140,6 +157,22 @@ class TestTake:
         assert claim(store, hourly, now=7199.5).refused == 0
         assert claim(store, hourly, now=7200.0).refused is None
 
+    def test_a_window_never_goes_back(self, store):
+        # A worker whose clock is behind, or a thread that read its clock before another took.
+        hourly = Take(self.N, 1, 2, 3600.0)
+        assert claim(store, hourly, now=7200.0).observed == (1,)
+        assert claim(store, hourly, now=7199.9).observed == (2,)
+        assert claim(store, hourly, now=7199.9).refused == 0
+        assert claim(store, hourly, now=7200.1).refused == 0
+        assert claim(store, hourly, now=10_800.0).observed == (1,)
+
+    def test_a_window_never_goes_back_beside_other_claims(self, store):
+        hourly, other = Take(self.N, 1, 2, 3600.0), Take((RUN, "m"))
+        assert claim(store, hourly, other, now=7200.0).observed == (1, 1)
+        assert claim(store, hourly, other, now=7199.9).observed == (2, 2)
+        assert claim(store, hourly, other, now=7199.9).refused == 0
+        assert claim(store, hourly, other, now=7200.1).refused == 0
+
     def test_writes_happen_when_granted_and_the_otherwise_ones_when_not(self, store):
         take = Take(self.N, 1, 1)
         for _ in range(2):
@@ -154,7 +187,7 @@ class TestTake:
 class TestGive:
     N = (RUN, "n")
 
-    def test_what_was_taken_can_be_given_back(self, store):
+    def test_what_was_taken_can_be_toldback(self, store):
         claim(store, Take(self.N, 2, 2))
         release(store, Give(self.N, 1))
         assert claim(store, Take(self.N, 1, 2)).observed == (2,)
@@ -165,12 +198,19 @@ class TestGive:
             release(store, Give(self.N, 3))
         assert claim(store, Take(self.N, 1, 5)).observed == (3,)
 
-    def test_a_window_that_is_over_has_nothing_to_be_given_back_to(self, store):
+    def test_a_window_that_is_over_has_nothing_to_be_toldback_to(self, store):
         hourly = 3600.0
         claim(store, Take(self.N, 2, 5, hourly), now=10.0)
         claim(store, Take(self.N, 1, 5, hourly), now=4000.0)
         release(store, Give(self.N, 2, hourly, taken_at=10.0), now=4000.0)
         assert claim(store, Take(self.N, 1, 5, hourly), now=4000.0).observed == (2,)
+
+    def test_a_clock_that_is_behind_gives_back_to_the_window_it_took_from(self, store):
+        hourly = 3600.0
+        claim(store, Take(self.N, 3, 5, hourly), now=7200.0)
+        release(store, Give(self.N, 1, hourly, taken_at=7200.0), now=7199.0)
+        assert claim(store, Take(self.N, 0, 5, hourly), now=7199.0).observed == (2,)
+        assert claim(store, Take(self.N, 0, 5, hourly), now=7200.0).observed == (2,)
 
 
 class TestLease:
@@ -245,6 +285,46 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("tick"), st.integers(1, 20)),
 )
 
+SKEWED = st.one_of(
+    st.tuples(st.just("take"), st.integers(-15, 15), st.integers(0, 3), st.integers(0, 6)),
+    st.tuples(st.just("give"), st.integers(-15, 15), st.integers(-15, 15), st.integers(1, 2)),
+    st.tuples(st.just("tick"), st.integers(1, 20)),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(SKEWED, max_size=40), st.booleans())
+def test_windows_agree_with_a_plain_model_whatever_each_workers_clock_says(store, operations, two):
+    """Ten seconds a window; every worker's clock is up to 15 s off."""
+    store.drop(RUN)
+    key, beside = (RUN, "n"), [Take((RUN, "m"))] if two else []
+    window, total, now = 0, 0, NOW
+    for kind, *rest in operations:
+        if kind == "tick":
+            now += rest[0]
+            continue
+        skew, *told = rest
+        here = max(window, int((now + skew) // 10))
+        held = total if here == window else 0
+        if kind == "take":
+            amount, limit = told
+            answer = claim(store, Take(key, amount, limit, 10.0), *beside, now=now + skew)
+            assert (answer.refused is None) == (held + amount <= limit)
+            if answer.refused is None:
+                window, total = here, held + amount
+                assert answer.observed[0] == total
+        else:
+            taken_at, amount = now + told[0], told[1]
+            give = Give(key, amount, 10.0, taken_at)
+            if int(taken_at // 10) != here:
+                release(store, give, now=now + skew)
+            elif amount > held:
+                with pytest.raises(ValueError, match="given back"):
+                    release(store, give, now=now + skew)
+            else:
+                release(store, give, now=now + skew)
+                window, total = here, held - amount
+
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(OPERATIONS, max_size=40))
@@ -302,7 +382,53 @@ class TestMemory:
         write(store, A, (1,), now=0.0)
         assert records(store, A, now=500.0) == [None]
 
-    @pytest.mark.parametrize("ttl", [0, -1, float("nan")])
-    def test_a_time_to_live_that_cannot_be_is_refused(self, ttl):
-        with pytest.raises(ValueError, match="ttl"):
-            MemoryStore(ttl=ttl)
+    @pytest.mark.parametrize("name", ["ttl", "keep"])
+    @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+    def test_a_time_to_live_that_cannot_be_is_refused(self, name, seconds):
+        with pytest.raises(ValueError, match=name):
+            MemoryStore(**{name: seconds})
+
+    @pytest.mark.parametrize("kind", ["user", "agent", "tenant", "all", "quarantine"])
+    def test_what_outlives_a_run_is_kept_for_48_hours(self, kind):
+        store = MemoryStore()
+        shard = (kind, "x")
+        claim(store, Take((shard, "n"), 1, 1, 86_400.0), now=0.0)
+        write(store, (shard, "a"), (1,), now=0.0)
+        write(store, A, (1,), now=0.0)
+        for hours in range(6, 49, 6):
+            write(store, (("run", "other"), "a"), (2,), now=hours * 3600.0)
+        now = 48 * 3600.0
+        assert records(store, A, (shard, "a"), now=now) == [None, (1,)]
+        for hours in range(49, 150, 6):
+            write(store, (("run", "other"), "a"), (2,), now=hours * 3600.0)
+        assert records(store, (shard, "a"), now=150 * 3600.0) == [None]
+
+    @pytest.mark.parametrize("kind", ["user", "thread", "run"])
+    def test_a_counter_is_kept_for_longer_than_its_window(self, kind):
+        store, week = MemoryStore(ttl=10.0, keep=10.0), 7 * 86_400.0
+        weekly = Take(((kind, "x"), "n"), 1, 1, week)
+        write(store, (("run", "other"), "a"), (2,), now=0.0)
+        claim(store, weekly, now=1.0)
+        for day in range(1, 7):
+            write(store, (("run", "other"), "a"), (2,), now=day * 86_400.0)
+        assert claim(store, weekly, now=week - 1).refused == 0
+        assert claim(store, weekly, now=week).refused is None
+
+    def test_a_lease_is_kept_for_as_long_as_it_holds(self):
+        store = MemoryStore(ttl=10.0, keep=10.0)
+        key = (("agent", "x"), "places")
+        claim(store, Lease(key, "a", 1, 1000.0), now=0.0)
+        for now in range(100, 1000, 100):
+            write(store, A, (2,), now=float(now))
+        assert claim(store, Lease(key, "b", 1, 1000.0), now=999.0).refused == 0
+        assert claim(store, Lease(key, "b", 1, 1000.0), now=1000.0).refused is None
+
+    def test_a_shard_that_outlives_runs_can_be_dropped_and_emptied(self):
+        store, key = MemoryStore(), (("user", "x"), "a")
+        write(store, key, (1,))
+        assert len(store) == 1
+        write(store, key, None)
+        assert len(store) == 0
+        write(store, key, (1,))
+        store.drop(("user", "x"))
+        assert records(store, key) == [None]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from lastcall.contracts import Answer, Claim, Key, Shard, Step, Take
-from lastcall.stores.tallies import bucket, claimed, released
+from lastcall.contracts import Answer, Claim, Key, Release, Shard, Step, Take
+from lastcall.stores.lifetime import KEEP, OWNED, TTL, span
+from lastcall.stores.tallies import counted, settled, window_of
 
 T = TypeVar("T")
 Records = dict[Key, Any]
@@ -26,25 +27,67 @@ NOTHING: Records = {}
 GRANTED = Answer(None, ())
 
 
+class Generations:
+    """Shards in two generations: expiry costs a swap, with no timestamps and no sweep. One that nobody
+    touches is forgotten between *ttl* and twice *ttl* seconds later."""
+
+    __slots__ = ("due", "old", "ttl", "young")
+
+    def __init__(self, ttl: float) -> None:
+        self.ttl = ttl
+        self.young: dict[Shard, Records] = {}
+        self.old: dict[Shard, Records] = {}
+        self.due = float("-inf")
+        """When the young become the old."""
+
+    def age(self, now: float) -> None:
+        """Swap, if it is time to."""
+        if now >= self.due:
+            # Twice the time to live and nobody came: the old generation is over as well.
+            self.old = self.young if now < self.due + self.ttl else {}
+            self.young = {}
+            self.due = now + self.ttl
+
+    def find(self, shard: Shard) -> Records | None:
+        """The records of *shard*, which is touched by that; None when there are none."""
+        records = self.young.get(shard)
+        if records is None and self.old:
+            records = self.old.pop(shard, None)
+            if records is not None:
+                self.young[shard] = records
+        return records
+
+    def drop(self, shard: Shard) -> None:
+        """Forget *shard*."""
+        self.young.pop(shard, None)
+        self.old.pop(shard, None)
+
+
 class MemoryStore:
     """Records in dictionaries, one per shard.
 
-    A shard that nobody touches is forgotten between *ttl* and twice *ttl* seconds later (default six
-    hours), so that what is never finished does not pile up. The limits it holds are those of this
-    process alone. Its lock is not re-entrant: never call a guard from a finalizer (`__del__`, a weak
-    reference's callback), which may run in the middle of an update.
+    A run or a thread that nobody touches is forgotten between *ttl* and twice *ttl* seconds later
+    (default six hours), so that what is never finished does not pile up; every other shard (a user, an
+    agent, a quarantined call) between *keep* and twice that (default 48 hours). A counter with a longer
+    window makes that twice its window. The limits it holds are those of this process alone. Its lock is
+    not re-entrant: never call a guard from a finalizer (`__del__`, a weak reference's callback), which
+    may run in the middle of an update.
     """
 
-    def __init__(self, *, ttl: float = 6 * 3600.0) -> None:
-        if not ttl > 0:
-            raise ValueError(f"ttl must be more than 0 seconds, not {ttl!r}")
-        self._ttl = ttl
+    def __init__(self, *, ttl: float = TTL, keep: float = KEEP) -> None:
+        for name, seconds in (("ttl", ttl), ("keep", keep)):
+            if not seconds > 0:
+                raise ValueError(f"{name} must be more than 0 seconds, not {seconds!r}")
         self._lock = threading.Lock()
-        # Two generations: expiry costs a swap, with no timestamps and no sweep.
-        self._young: dict[Shard, Records] = {}
-        self._old: dict[Shard, Records] = {}
+        self._owned = Generations(ttl)
+        self._lasting = Generations(keep)
         self._due = float("-inf")
-        """When the young become the old."""
+        """When either of them is to be aged."""
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:  # noqa: ARG003 - all there is to say is its scheme
+        """The store of `memory://`."""
+        return cls(**options)
 
     def update(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
         """Read *keys*, run *step* once, and do all of what it plans or none of it.
@@ -58,20 +101,14 @@ class MemoryStore:
                 self._age(now)
             # Nearly all keys of a decision share one shard, and are one object's.
             home = keys[0][0]
-            records = self._young.get(home) or self._find(home) or NOTHING
+            records = self._owned.young.get(home) or self._find(home) or NOTHING
             get = records.get
             plan = step([get(key) if key[0] is home else self._get(key) for key in keys])
-            # First what may raise: nothing is written then.
-            if plan.releases:
-                released(plan.releases, self._get, now)
             writes, answer = plan.writes, GRANTED
-            if plan.claims:
-                answer = self._claim(plan.claims, now)
+            if plan.claims or plan.releases:
+                answer = self._settle(plan.releases, plan.claims, now)
                 if answer.refused is not None:
                     writes = plan.otherwise(answer.refused) if plan.otherwise else ()
-            if answer.refused is None:
-                for key, held in released(plan.releases, self._get, now):
-                    self._shard(key[0])[key] = held
             if writes:
                 records = self._shard(home)
                 for index, state in writes:
@@ -82,7 +119,7 @@ class MemoryStore:
                     else:
                         held[key] = state
                 if not records:
-                    self._young.pop(home, None)
+                    self._of(home).young.pop(home, None)
             return plan.value, answer
         finally:
             if acquired:
@@ -105,16 +142,25 @@ class MemoryStore:
             for key, state in records.items():
                 self._shard(key[0])[key] = state
 
+    def shards(self, kind: str, now: float) -> list[Shard]:
+        """The shards of *kind* that hold something."""
+        with self._lock:
+            self._age(now)
+            home = self._of((kind, None))
+            held = home.young | home.old
+            return [shard for shard, records in held.items() if shard[0] == kind and records]
+
     def drop(self, shard: Shard) -> None:
         """Forget *shard*."""
         with self._lock:
-            self._young.pop(shard, None)
-            self._old.pop(shard, None)
+            self._of(shard).drop(shard)
 
     def __len__(self) -> int:
         """How many records are held, of all shards."""
         with self._lock:
-            return sum(map(len, self._young.values())) + sum(map(len, self._old.values()))
+            every = (self._owned, self._lasting)
+            held = [shards for each in every for shards in (each.young, each.old)]
+            return sum(len(records) for shards in held for records in shards.values())
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -132,41 +178,51 @@ class MemoryStore:
 
     def _age(self, now: float) -> None:
         if now >= self._due:
-            # Twice the time to live and nobody came: the old generation is over as well.
-            self._old = self._young if now < self._due + self._ttl else {}
-            self._young = {}
-            self._due = now + self._ttl
+            self._owned.age(now)
+            self._lasting.age(now)
+            self._due = min(self._owned.due, self._lasting.due)
+
+    def _of(self, shard: Shard) -> Generations:
+        return self._owned if shard[0] in OWNED else self._lasting
 
     def _find(self, shard: Shard) -> Records | None:
-        records = self._young.get(shard)
-        if records is None and self._old:
-            records = self._old.pop(shard, None)
-            if records is not None:
-                self._young[shard] = records
-        return records
+        return self._of(shard).find(shard)
 
     def _shard(self, shard: Shard) -> Records:
-        records = self._find(shard)
+        home = self._of(shard)
+        records = home.find(shard)
         if records is None:
-            records = self._young[shard] = {}
+            records = home.young[shard] = {}
         return records
 
     def _get(self, key: Key) -> Any:
         return (self._find(key[0]) or NOTHING).get(key)
 
-    def _claim(self, claims: Sequence[Claim], now: float) -> Answer:
-        """Grant all of *claims* or none."""
-        first = claims[0]
-        if len(claims) == 1 and type(first) is Take:
+    def _settle(self, releases: Sequence[Release], claims: Sequence[Claim], now: float) -> Answer:
+        """Give back *releases*, and grant all of *claims* or none."""
+        if len(claims) == 1 and not releases and type(first := claims[0]) is Take:
             # The common decision takes one from one counter.
-            records, window = self._shard(first.key[0]), bucket(first.window, now)
+            shard = first.key[0]
+            records = self._owned.young.get(shard) or self._shard(shard)
             held = records.get(first.key)
-            count = held[1] if held is not None and held[0] == window else 0
+            if first.window is None:
+                window, count = 0, 0 if held is None else held[1]
+            else:
+                self._remember(first)
+                window = window_of(held, first.window, now)
+                count = counted(held, window)
             if first.limit is not None and count + first.amount > first.limit:
                 return Answer(0, (count,))
             records[first.key] = (window, count + first.amount)
             return Answer(None, (count + first.amount,))
-        answer, writes = claimed(claims, self._get, now)
+        for claim in claims:
+            self._remember(claim)
+        answer, writes = settled(releases, claims, self._get, now)
         for key, held in writes:
             self._shard(key[0])[key] = held
         return answer
+
+    def _remember(self, claim: Claim) -> None:
+        """Keep shards like that of *claim* for as long as it counts, and longer."""
+        home = self._of(claim.key[0])
+        home.ttl = max(home.ttl, 2 * span(claim))

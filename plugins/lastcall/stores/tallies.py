@@ -1,6 +1,7 @@
 """What a store does to shared counters: the reference in Python, pure but for *read*.
 
-A counter is kept as `(number of its window, count)`, leases as `{holder: until}`.
+A counter is kept as `(number of its window, count)`, leases as `{holder: until}`. No window goes back: a
+worker whose clock is behind counts in the window that is held. `decision.lua` is its twin.
 """
 
 from __future__ import annotations
@@ -14,6 +15,20 @@ Read = Callable[[Key], Any]
 """Gives what is kept under a key; None when nothing is."""
 
 Writes = list[tuple[Key, Any]]
+
+
+def settled(
+    releases: Sequence[Release], claims: Sequence[Claim], read: Read, now: float
+) -> tuple[Answer, Writes]:
+    """Give back what *releases* say, then grant all of *claims*; when they are refused, nothing is to be
+    written. Raises ValueError when more is given back than was taken."""
+    if not releases:
+        return claimed(claims, read, now)
+    back = dict(released(releases, read, now))
+    answer, taken = claimed(claims, lambda key: back[key] if key in back else read(key), now)
+    if answer.refused is not None:
+        return answer, []
+    return answer, list((back | dict(taken)).items())
 
 
 def claimed(claims: Sequence[Claim], read: Read, now: float) -> tuple[Answer, Writes]:
@@ -32,7 +47,8 @@ def claimed(claims: Sequence[Claim], read: Read, now: float) -> tuple[Answer, Wr
     kept: dict[Key, Any] = {}
     for index, claim in enumerate(claims):
         if isinstance(claim, Take):
-            kept[claim.key] = (bucket(claim.window, now), after[index])
+            here = window_of(read(claim.key), claim.window, now)
+            kept[claim.key] = (here, after[index])
         else:
             held = kept.get(claim.key) or holders(read(claim.key), now)
             kept[claim.key] = {**held, claim.holder: now + claim.ttl}
@@ -57,7 +73,8 @@ def released(releases: Sequence[Release], read: Read, now: float) -> Writes:
             continue
         if release.amount > held:
             raise ValueError(f"{release.amount} given back to {release.key!r}, which holds {held}")
-        kept[release.key] = (bucket(release.window, now), held - release.amount)
+        here = window_of(current(release.key), release.window, now)
+        kept[release.key] = (here, held - release.amount)
     return list(kept.items())
 
 
@@ -66,16 +83,25 @@ def count(claim: Claim, read: Read, now: float) -> int:
     held = read(claim.key)
     if not isinstance(claim, Take):
         return len(holders(held, now).keys() - {claim.holder})
-    return int(held[1]) if held is not None and held[0] == bucket(claim.window, now) else 0
+    return counted(held, window_of(held, claim.window, now))
 
 
 def taken(give: Give, read: Read, now: float) -> int | None:
     """What the counter holds; None when the window it was taken in is over."""
-    here = bucket(give.window, now)
-    if bucket(give.window, give.taken_at) != here:
-        return None
-    window, total = read(give.key) or (here, 0)
-    return int(total) if window == here else 0
+    held = read(give.key)
+    here = window_of(held, give.window, now)
+    return counted(held, here) if bucket(give.window, give.taken_at) == here else None
+
+
+def counted(held: tuple[int, int] | None, window: int) -> int:
+    """What was counted in *window*."""
+    return int(held[1]) if held is not None and held[0] == window else 0
+
+
+def window_of(held: tuple[int, int] | None, window: float | None, now: float) -> int:
+    """The number of the window that is counted in."""
+    here = bucket(window, now)
+    return here if held is None else max(here, held[0])
 
 
 def holders(held: Any, now: float) -> dict[str, float]:

