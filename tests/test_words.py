@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import get_args
 
 import pytest
@@ -115,6 +116,33 @@ def test_a_retryable_stop_says_when():
     text = words(stop("concurrency", retryable=True, retry_after=1.0))
     assert "in 1 seconds" in text
     assert "refused again" not in text
+
+
+class TestWhatOthersCountToo:
+    RESETS = datetime(2026, 11, 30, 14, tzinfo=UTC)
+
+    def test_a_budget_says_which_and_until_when(self):
+        made = stop("budget", "user", limit=100, budget="calls/hour/user", resets_at=self.RESETS)
+        text = words(made)
+        assert "the budget of 100 (calls/hour/user) is spent" in text
+        assert "No tool is open to this user now" in text
+        assert text.endswith("This holds until 2026-11-30 14:00:00 UTC.")
+        assert not invites(text)
+
+    def test_a_stop_that_no_time_lifts_names_none(self):
+        assert "until" not in words(stop("budget", "run", budget="requests/run"))
+
+    def test_a_kill_says_who_and_why_and_not_that_a_service_did(self):
+        made = full(stop("kill", "all", detail="The kill switch was set by ops. Why: a fire"))
+        assert "by the kill switch" in made.text
+        assert made.text.endswith("\nSaid: The kill switch was set by ops. Why: a fire")
+
+    @pytest.mark.parametrize("reason", ["store", "fault"])
+    def test_trouble_of_the_guard_itself_says_nothing_of_the_call(self, reason):
+        text = words(stop(reason, "call"))
+        assert "not made now" in text
+        assert "refused again" not in text
+        assert "correct the arguments" not in text
 
 
 def test_the_reason_of_somebody_elses_rule_may_be_any_text():

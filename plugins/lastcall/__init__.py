@@ -8,6 +8,7 @@ from lastcall.policy_file import PolicyError
 from lastcall.report import Incident
 from lastcall.stop import Gathered, Stop, Stopped
 from lastcall.stores import MemoryStore
+from lastcall.switch import Kill, Switch
 from lastcall.tool import ToolPolicy
 from lastcall.verdict import Ticket, Verdict
 
@@ -17,12 +18,14 @@ __all__ = [
     "Gathered",
     "Guard",
     "Incident",
+    "Kill",
     "MemoryStore",
     "Outcome",
     "Policy",
     "PolicyError",
     "Stop",
     "Stopped",
+    "Switch",
     "Ticket",
     "ToolPolicy",
     "UnscopedError",

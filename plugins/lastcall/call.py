@@ -72,6 +72,8 @@ class Call(Struct, frozen=True, dict=True):
     """By how much a person raised the limits of the run, by the budget's name."""
     asked: int = 0
     """The questions that were put to a person about this very call, who let it pass."""
+    version: str | None = None
+    """The version of the policy by which it is judged."""
 
     @property
     def name(self) -> str:

@@ -24,9 +24,10 @@ Shard = tuple[str, str | None]
 Key = tuple[Any, ...]
 """A record's name: its shard, its rule, and what tells it apart there. Strings exist in stores only."""
 
-Part = Literal["none", "turn", "call", "tool", "agent", "thread"]
+Part = Literal["none", "turn", "call", "tool", "agent", "thread", "shared"]
 """What a rule's record is about. none: it keeps no record, the turn's past is enough. turn: the turn.
-call, tool, agent: one fingerprint, tool or agent in the turn. thread: one fingerprint in the thread."""
+call, tool, agent: one fingerprint, tool or agent in the turn. thread: one fingerprint in the thread.
+shared: something outside the run, which outlives it; the rule names the record's key by `shared(call)`."""
 
 Clock = Callable[[], float]
 """Epoch seconds."""
@@ -39,11 +40,23 @@ class Halt(Struct, Generic[S], frozen=True):
     stop: Stop
 
 
+class Noted(Struct, Generic[S], frozen=True):
+    """A new state together with a notice: it is worth an event, and no stop."""
+
+    state: S
+    notice: Notice
+
+
 class Rule(Protocol[S]):
     """Frozen settings and pure functions over one small record. No clock, no I/O, no randomness.
 
-    A rule that gives back the very object it was given writes nothing. One that is to stand in a policy
-    file is a pydantic model too; `lastcall.rules.Settings` is a base for it.
+    A rule that gives back the very object it was given writes nothing; None forgets the record. One that
+    is to stand in a policy file is a pydantic model too; `lastcall.rules.Settings` is a base for it.
+
+    Three more methods are optional. `shared(call) -> Key` names a record of the part "shared".
+    `ended(state, call, stop, now) -> S` hears of every stop that closes a tool or ends what is running,
+    in the same step of the store. `pardoned(state, call) -> S | None` hears that a person let the call
+    pass. `beside(tool) -> tuple[Rule, ...]` gives rules that come with this one, for calls of *tool*.
     """
 
     name: ClassVar[str]
@@ -63,7 +76,7 @@ class Rule(Protocol[S]):
         """The record before anything happened."""
         ...
 
-    def before(self, state: S, call: Call, now: float) -> S | Stop:
+    def before(self, state: S, call: Call, now: float) -> S | Stop | None:
         """What the rule thinks of a call that is about to be made."""
         ...
 
@@ -71,7 +84,9 @@ class Rule(Protocol[S]):
         """Somebody refused the call: refusal counters and closed scopes move, limits do not."""
         ...
 
-    def after(self, state: S, call: Call, outcome: Outcome, now: float) -> S | Halt[S]:
+    def after(
+        self, state: S, call: Call, outcome: Outcome, now: float
+    ) -> S | Halt[S] | Noted[S] | None:
         """What the rule learns from the answer; a 422 is known only now."""
         ...
 
@@ -118,8 +133,24 @@ Claim = Take | Lease
 Release = Give | Free
 
 
+class Notice(Struct, frozen=True, gc=False):
+    """Something worth an event. With *count* it is counted, and the *alert*-th in its window is worth an
+    alert besides."""
+
+    kind: Literal["alert", "quarantined"]
+    message: str
+    count: Take | None = None
+    alert: int | None = None
+
+
 class Tally(Protocol):
-    """A rule over counters that many workers share; the store executes them itself, so they are exact."""
+    """A rule over counters that many workers share; the store executes them itself, so they are exact.
+
+    The window of a counter belongs into its key: one counter has windows of one length. Two more methods
+    are optional. `overdue(call, taken_at, now) -> str | None` says of a call that is over whether it held
+    what it took for too long. `unplaced(call) -> tuple[str, ...]` says which limits cannot be applied
+    because it is not known whose call this is, and what to do about it.
+    """
 
     name: ClassVar[str]
     kinds: ClassVar[frozenset[Kind]]
@@ -165,6 +196,8 @@ class Answer(Struct, frozen=True, gc=False):
 
     refused: int | None
     observed: tuple[int, ...]
+    standby: Literal["open", "last-known"] | None = None
+    """Set when the store could not be reached and this process answered from what it knew."""
 
 
 Step = Callable[[Sequence[Any]], Plan[T]]
@@ -172,7 +205,13 @@ Step = Callable[[Sequence[Any]], Plan[T]]
 
 
 class Store(Protocol):
-    """Where records live. One `update` is one transaction and one round trip."""
+    """Where records live. One `update` is one transaction and one round trip.
+
+    What goes wrong with the store itself it raises as `lastcall.stores.StoreError`. Three more members
+    are optional, for stores outside the process: `learn(types)` is told the type of each rule's record;
+    `shared` is True where several processes see the same records; `clock()` gives the store's own time
+    in epoch seconds, which a guard without a clock of its own goes by.
+    """
 
     def update(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
         """Read *keys*, run *step*, do what it plans, all or nothing."""
@@ -193,6 +232,10 @@ class Store(Protocol):
 
     def drop(self, shard: Shard) -> None:
         """Forget a shard: its run is finished."""
+        ...
+
+    def shards(self, kind: str, now: float) -> list[Shard]:
+        """The shards of *kind* that hold something."""
         ...
 
     def close(self) -> None:

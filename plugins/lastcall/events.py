@@ -18,10 +18,22 @@ class Event(Struct, frozen=True):
 
     attempt: a call was allowed and is over. refused: a call was not. stop: an allowed call's answer
     was turned into a stop. shadow: a rule that does not enforce would have stopped the call. alert: a
-    threshold was crossed. fault: the guard itself failed. finished: a run is over.
+    threshold was crossed. quarantined: a call is refused in every run for a while. fault: the guard
+    itself failed. finished: a run is over. raised: a person raised a limit. policy: another policy counts.
     """
 
-    kind: Literal["attempt", "refused", "stop", "shadow", "alert", "fault", "finished"]
+    kind: Literal[
+        "attempt",
+        "refused",
+        "stop",
+        "shadow",
+        "alert",
+        "quarantined",
+        "fault",
+        "finished",
+        "raised",
+        "policy",
+    ]
     time: float
     tool: str | None = None
     fingerprint: str | None = None
@@ -40,6 +52,10 @@ class Event(Struct, frozen=True):
     thread: str | None = None
     run: str | None = None
     turn: str | None = None
+    policy: str | None = None
+    """The version of the policy that judged (`Policy.version`), and what a person added: `9f86d081+calls:50`."""
+    standby: Literal["open", "last-known"] | None = None
+    """Set when the store could not be reached and this process answered by itself."""
     stop: Stop | None = None
     """Without results and without words: what a service answers may quote arguments. The incident has
     them (`guard.report(run)`)."""
@@ -56,6 +72,7 @@ LEVELS = {
     "attempt": logging.DEBUG,
     "finished": logging.DEBUG,
     "alert": logging.WARNING,
+    "quarantined": logging.WARNING,
     "fault": logging.ERROR,
 }
 """How loud each kind of event is; the others are information."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Claim, Halt, Key, Part, Plan, Release, Take
+from lastcall.contracts import Claim, Halt, Key, Noted, Notice, Part, Plan, Release, Take
 from lastcall.past import NOTHING
 from lastcall.rules.near import Near
 from lastcall.rules.refusals import Refusals
@@ -23,12 +24,13 @@ UNLIMITED = 2**62
 """The limit of a claim that is only counted, in shadow mode."""
 
 
-ABOUT: tuple[Part, ...] = ("turn", "call", "tool", "agent", "thread")
+ABOUT: tuple[Part, ...] = ("turn", "call", "tool", "agent", "thread", "shared")
 """What records are about, in the order in which `keys_of` works it out."""
 
 
 Before = Callable[[Any, Call, float], Any]
 After = Callable[[Any, Call, Outcome, float], Any]
+Closing = Callable[[Any, Call, Stop, float], Any]
 
 
 class Lineup(Struct, frozen=True, gc=False):
@@ -50,6 +52,13 @@ class Lineup(Struct, frozen=True, gc=False):
     """Whether a rule will ask for the looser fingerprint."""
     attempts: int | None = None
     """How often one call may be started; None: as often as it likes."""
+    shared: tuple[tuple[int, Callable[[Call], Key]], ...] = ()
+    """The places of records outside the run, and what names each."""
+    ends: tuple[tuple[Closing, int, Any], ...] = ()
+    """`ended` of each rule that has one, the place of its record, and it."""
+    overdue: tuple[Callable[[Call, float, float], str | None], ...] = ()
+    unplaced: tuple[Callable[[Call], tuple[str, ...]], ...] = ()
+    """The methods of those names, of each tally that has them."""
 
     @classmethod
     def of(
@@ -65,6 +74,8 @@ class Lineup(Struct, frozen=True, gc=False):
         asks: list[tuple[Before, int, bool, Any]] = []
         learns: list[tuple[After, int, bool, Any]] = []
         records: list[tuple[str, int]] = []
+        shared: list[tuple[int, Callable[[Call], Key]]] = []
+        ends: list[tuple[Closing, int, Any]] = []
         looking = [rule for rule in rules if kind in rule.kinds]
         for rule in looking:
             part = rule.record(tool) if hasattr(rule, "record") else None
@@ -76,9 +87,25 @@ class Lineup(Struct, frozen=True, gc=False):
             asks.append((rule.before, place, rule.quiet, rule))
             if place and getattr(type(rule), "after", None) is not Settings.after:
                 learns.append((rule.after, place, rule.quiet, rule))
+            if part == "shared":
+                shared.append((place, rule.shared))
+            if place and hasattr(rule, "ended"):
+                ends.append((rule.ended, place, rule))
         tallies = tuple(rule for rule in looking if hasattr(rule, "takes"))
         near = any(isinstance(rule, Near) for rule in looking)
-        return cls(tuple(asks), tuple(learns), tuple(records), tallies, enforce, near, attempts)
+        return cls(
+            tuple(asks),
+            tuple(learns),
+            tuple(records),
+            tallies,
+            enforce,
+            near,
+            attempts,
+            tuple(shared),
+            tuple(ends),
+            tuple(tally.overdue for tally in tallies if hasattr(tally, "overdue")),
+            tuple(tally.unplaced for tally in tallies if hasattr(tally, "unplaced")),
+        )
 
 
 class Decided(Struct, frozen=True, gc=False):
@@ -93,6 +120,8 @@ class Decided(Struct, frozen=True, gc=False):
     """The tally of each claim."""
     led: Callable[[int], tuple[Stop, ...]] | None = None
     """What it leads to when the store refuses that claim."""
+    notices: tuple[Notice, ...] = ()
+    """What an outcome is worth events for; their counts are the claims."""
 
 
 def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
@@ -102,19 +131,23 @@ def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
     # A request to the model is no call of a tool, so it has no fingerprint.
     print_ = None if call.kind == "model" else call.fingerprint
     agent = where.agent if where.lane is None else where.lane
-    about = (turn, (turn, print_), (turn, call.name), (turn, agent), print_)
+    about = (turn, (turn, print_), (turn, call.name), (turn, agent), print_, None)
     keys = [(shard, "turn"), *[(shard, name, about[of]) for name, of in lineup.records]]
     if thread is not None:
         beyond = ABOUT.index("thread")
         for place, (name, of) in enumerate(lineup.records, 1):
             if of == beyond:
                 keys[place] = (("thread", thread), name, print_)
+    for place, named in lineup.shared:
+        keys[place] = named(call)
     return tuple(keys)
 
 
 def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> Plan[Decided]:
     """What to do about *call*. *records* are the turn's and then one for each rule of *lineup*."""
     turn: Turn = (records[0] or Turn()).at(call)
+    if turn.ended is not None:
+        turn = turn.lifted(now)
     identity = identity_of(call)
     tries = turn.attempts(identity)
     call = placed(call, turn, again=tries > 0)
@@ -173,6 +206,7 @@ def observing(
     writes: list[tuple[int, Any]] = []
     stops: list[Stop] = []
     shadow: list[Stop] = []
+    notices: list[Notice] = []
     kind = call.kind
     well = outcome.kind == "ok" and outcome.grade is None
     for after, place, quiet, rule in lineup.learns:
@@ -190,15 +224,22 @@ def observing(
             enforced = lineup.enforce and rule.enforce
             (stops if enforced else shadow).append(said.stop)
             said = said.state
+        elif type(said) is Noted:
+            notices.append(said.notice)
+            said = said.state
         writes.append((place, said))
     turn: Turn | None = records[0]
     if turn is None and kind in ("tool", "attempt"):
-        # Its turn was counted, so the run is over since: nothing is left behind.
-        writes = []
+        # Its turn was counted, so the run is over since: nothing of it is left behind.
+        outlive = {place for place, _ in lineup.shared}
+        writes = [each for each in writes if each[0] in outlive]
+    if stops:
+        stops.sort(key=lambda stop: -WIDTH.index(stop.scope))
+        closing(call, stops, lineup, records, now, writes)
     if turn is not None:
         settled = turn.settled(call, outcome)
         if stops:
-            stops.sort(key=lambda stop: -WIDTH.index(stop.scope))
+            settled = settled.lifted(now)
             for each in stops:
                 settled = settled.stopped(each)
         if settled is not turn:
@@ -206,7 +247,34 @@ def observing(
     releases: tuple[Release, ...] = ()
     for tally in lineup.tallies:
         releases += tally.settle(call, outcome, ticket.time)
-    return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, (), releases)
+    for overdue in lineup.overdue:
+        late = overdue(call, ticket.time, now)
+        if late is not None:
+            notices.append(Notice("alert", late))
+    if not notices:
+        return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, (), releases)
+    counts = tuple(notice.count for notice in notices if notice.count is not None)
+    decided = Decided(call, tuple(stops), tuple(shadow), counts, notices=tuple(notices))
+    return Plan(decided, writes, counts, releases)
+
+
+def closing(
+    call: Call,
+    stops: Sequence[Stop],
+    lineup: Lineup,
+    records: Sequence[Any],
+    now: float,
+    writes: list[tuple[int, Any]],
+) -> None:
+    """Tell the rules that want to hear of it what *stops* close or end; *writes* grow by what they learn."""
+    wide = [stop for stop in stops if stop.scope != "call"]
+    for ended, place, rule in lineup.ends if wide else ():
+        held = next((state for at, state in reversed(writes) if at == place), records[place])
+        state = first = rule.start() if held is None else held
+        for stop in wide:
+            state = ended(state, call, stop, now)
+        if state is not first:
+            writes.append((place, state))
 
 
 def pardoning(
@@ -228,6 +296,10 @@ def pardoning(
                 turn = replace(turn, past=NOTHING)
             elif records[place] is not None:
                 writes.append((place, None))
+        elif place and records[place] is not None and hasattr(rule, "pardoned"):
+            state = rule.pardoned(records[place], call)
+            if state is not records[place]:
+                writes.append((place, state))
     return Plan(None, [*writes, (0, turn)])
 
 
@@ -272,6 +344,7 @@ def refusal(
             said = said.state
         if said is not state:
             writes.append((place, said))
+    closing(call, stops, lineup, records, now, writes)
     ended = turn
     for each in stops:
         ended = ended.stopped(each)
@@ -283,16 +356,20 @@ def refusal(
 
 
 def peeked(call: Call, lineup: Lineup) -> tuple[tuple[Claim, ...], tuple[Any, ...]]:
-    """The claims of every tally with nothing to take: a refusal says what is left all the same."""
+    """The claims of every tally with nothing to take: a refusal says what is left all the same, but of
+    places, which cannot be looked at without holding one."""
     claims, owners = claimed(call, lineup)
-    looks = tuple(
-        replace(claim, amount=0, limit=UNLIMITED) for claim in claims if isinstance(claim, Take)
-    )
-    return (looks, owners) if len(looks) == len(claims) else ((), ())
+    looks = [
+        (replace(claim, amount=0, limit=UNLIMITED), owner)
+        for claim, owner in zip(claims, owners, strict=True)
+        if isinstance(claim, Take)
+    ]
+    return tuple(claim for claim, _ in looks), tuple(owner for _, owner in looks)
 
 
 def repeated(call: Call, ended: Ended, now: float) -> Stop:
     """The stop that ended the turn or the run, said again of *call*."""
+    until = ended.until
     return Stop.of(
         call,
         ended.reason,
@@ -303,7 +380,8 @@ def repeated(call: Call, ended: Ended, now: float) -> Stop:
         status=ended.status,
         limit=ended.limit,
         observed=ended.observed,
-        retry_after=ended.retry_after,
+        retry_after=ended.retry_after if until is None else max(until - now, 0.0),
+        resets_at=None if until is None else datetime.fromtimestamp(until, UTC),
         asked=ended.asked,
         budget=ended.budget,
     )
@@ -329,6 +407,7 @@ def placed(call: Call, turn: Turn, *, again: bool) -> Call:
         turn.past,
         turn.raised,
         turn.asked.get(asked_of(call) or "", 0) if turn.asked else 0,
+        call.version,
     )
     # Fingerprints cost more than everything else here; the copy keeps those already taken.
     vars(placed).update(vars(call))

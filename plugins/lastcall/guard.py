@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from functools import partial
-from typing import Any, ParamSpec, Self, TypeVar, overload
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
 from uuid import uuid4
 
 from msgspec import Struct
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 
 from lastcall import status
 from lastcall.call import Call, Kind, Outcome, Where
-from lastcall.contracts import Answer, Clock, Key, Plan, Shard, Step, Store
+from lastcall.contracts import Answer, Clock, Key, Notice, Plan, Shard, Step, Store
 from lastcall.events import Event, log
 from lastcall.fold import (
     Decided,
@@ -30,10 +32,15 @@ from lastcall.fold import (
 from lastcall.policy import Policy
 from lastcall.report import Incident
 from lastcall.reporter import Reporter
+from lastcall.rounds import Rounds
 from lastcall.scope import HERE, Scopes, undone
-from lastcall.snapshot import PAUSED, Pause, decoded, encoded
+from lastcall.snapshot import PAUSED, Pause, decoded, encoded, types_of
 from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
+from lastcall.stores.opening import open_store
+from lastcall.stores.standby import Standby
+from lastcall.stores.trouble import StoreError
+from lastcall.switch import Switch
 from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.verdict import Ticket, Verdict
 from lastcall.words import words
@@ -54,8 +61,9 @@ class UnscopedError(LookupError):
 
 
 class Known(Struct, frozen=True):
-    """What was worked out for one tool. *declared* is kept so that its identity stays taken."""
+    """What was worked out for one tool. *by* and *declared* are kept so that their identities stay taken."""
 
+    by: Policy
     declared: ToolPolicy
     policy: ToolPolicy
     lineups: dict[str, Lineup]
@@ -65,17 +73,23 @@ class Guard:
     """Decides about tool calls and learns from their outcomes. One object serves any number of agents,
     runs, threads and event loops at once; copies of it are the same guard.
 
-    *store* keeps the counts (default: memory of this process). *clock* gives epoch seconds.
-    *listeners* are told of every event. *scope* finds out where a call is made, before the frameworks
+    *store* keeps the counts: an object, or the URL of one (`sqlite:///...`, `redis://...`; default: memory
+    of this process). *clock* gives epoch seconds (default: the store's own, where it has one, else the
+    machine's). *overrides* may give another policy for those who call. *listeners* are told of every event. *scope* finds out where a call is made, before the frameworks
     are asked. *words* makes the text that the model reads of a stop.
+
+    *switch* is the kill switch, the path of its file or the URL of its store; it is read before any rule
+    is asked. None: the one in *store*, where other processes share that. False: none.
     """
 
     def __init__(
         self,
         policy: Policy | None = None,
         *,
-        store: Store | None = None,
-        clock: Clock = time.time,
+        store: Store | str | None = None,
+        switch: Switch | str | Path | Literal[False] | None = None,
+        clock: Clock | None = None,
+        overrides: Callable[[Where], Policy | None] | None = None,
         listeners: Iterable[Callable[[Event], None]] = (),
         scope: Callable[[], Where | None] | None = None,
         words: Callable[[Stop], str] = words,
@@ -85,16 +99,32 @@ class Guard:
                 f"the policy must be a Policy, not {policy!r}; Policy.preset('strict') makes one by name"
             )
         self.policy = Policy() if policy is None else policy
+        self._overrides = overrides
+        if isinstance(store, str):
+            store = open_store(store)
         self.store: Store = MemoryStore() if store is None else store
-        self.clock = clock
-        self._reporter = Reporter(clock, listeners, words)
+        self.clock: Clock = clock or getattr(self.store, "clock", None) or time.time
+        # A store's own clock follows the machine's, which may be set back.
+        steady = time.monotonic if clock is None or clock is time.time else clock
+        if switch is None and getattr(self.store, "shared", False):
+            switch = Switch(self.store, clock=self.clock, monotonic=steady)
+        elif isinstance(switch, str | Path):
+            switch = Switch(switch, clock=self.clock, monotonic=steady)
+        self.switch: Switch | None = switch or None
+        """The kill switch; None without one."""
+        self._reporter = Reporter(self.clock, listeners, words)
         self._scopes = Scopes(self, scope)
-        self._known: dict[tuple[str, int], Known] = {}
+        self._known: dict[tuple[int, str, int], Known] = {}
         self._declared: dict[str, ToolPolicy] = {}
         self._inside: ContextVar[tuple[tuple[str, str, Any], ...]] = ContextVar(
             "lastcall_inside", default=()
         )
         self._warned = False
+        self._said: dict[str, Call] = {}
+        self._rounds = Rounds()
+        self._settlements: set[asyncio.Task[Verdict]] = set()
+        self._standby: Standby | None = None
+        self._adopt()
         self._scopes.prepare()
 
     # Deciding and observing; the twins differ in `await` alone.
@@ -107,9 +137,13 @@ class Guard:
         """
         try:
             ticket = self._asked(call, declared)
-            step = partial(deciding, ticket.call, ticket.lineup, ticket.time)
-            decided, answer = self.store.update(ticket.keys, step, ticket.time)
-            return self._decided(ticket, decided, answer)
+            call = ticket.call
+            killed = None if self.switch is None else self.switch.check(call)
+            if killed is not None and ticket.lineup.enforce:
+                return self._killed(call, killed)
+            step = partial(deciding, call, ticket.lineup, ticket.time)
+            decided, answer = self._records.update(ticket.keys, step, ticket.time)
+            return self._decided(ticket, decided, answer, killed)
         except UnscopedError:
             raise
         except Exception as fault:
@@ -119,9 +153,13 @@ class Guard:
         """`decide` for an event loop."""
         try:
             ticket = self._asked(call, declared)
-            step = partial(deciding, ticket.call, ticket.lineup, ticket.time)
-            decided, answer = await self.store.aupdate(ticket.keys, step, ticket.time)
-            return self._decided(ticket, decided, answer)
+            call = ticket.call
+            killed = None if self.switch is None else await self.switch.acheck(call)
+            if killed is not None and ticket.lineup.enforce:
+                return self._killed(call, killed)
+            step = partial(deciding, call, ticket.lineup, ticket.time)
+            decided, answer = await self._answered(ticket, step)
+            return self._decided(ticket, decided, answer, killed)
         except UnscopedError:
             raise
         except Exception as fault:
@@ -135,8 +173,8 @@ class Guard:
         ticket.settled = True
         try:
             now, step = self._settling(ticket, outcome)
-            decided, _ = self.store.update(ticket.keys, step, now)
-            return self._observed(ticket, outcome, decided)
+            decided, answer = self._kept(ticket).update(ticket.keys, step, now)
+            return self._observed(ticket, outcome, decided, answer)
         except Exception as fault:
             return self._unobserved(ticket, fault)
 
@@ -147,8 +185,8 @@ class Guard:
         ticket.settled = True
         try:
             now, step = self._settling(ticket, outcome)
-            decided, _ = await self.store.aupdate(ticket.keys, step, now)
-            return self._observed(ticket, outcome, decided)
+            decided, answer = await self._kept(ticket).aupdate(ticket.keys, step, now)
+            return self._observed(ticket, outcome, decided, answer)
         except Exception as fault:
             return self._unobserved(ticket, fault)
 
@@ -162,22 +200,24 @@ class Guard:
     ) -> Outcome:
         """The outcome of a call that returned *value*, read by the policy of its tool. *failed* and
         *status_code* are what is known beside the value."""
+        policy = ticket.policy or self.policy
         return status.returned(
             value,
             ticket.call.policy,
             failed=failed,
             status=status_code,
-            terminal=self.policy.terminal_statuses,
-            statuses=self.policy.statuses,
+            terminal=policy.terminal_statuses,
+            statuses=policy.statuses,
         )
 
     def raised(self, ticket: Ticket, error: BaseException) -> Outcome:
         """The outcome of a call that raised *error*."""
+        policy = ticket.policy or self.policy
         return self._scopes.raised(error) or status.raised(
             error,
             ticket.call.policy,
-            terminal=self.policy.terminal_statuses,
-            statuses=self.policy.statuses,
+            terminal=policy.terminal_statuses,
+            statuses=policy.statuses,
         )
 
     # For people.
@@ -239,7 +279,11 @@ class Guard:
 
     def finish(self, run: str) -> None:
         """Forget the counts of *run*; its report stays."""
-        self.store.drop(("run", run))
+        try:
+            self.store.drop(("run", run))
+        except Exception as fault:
+            # Nobody's run is broken by what expires by itself.
+            log.warning("the records of run %r could not be dropped: %s", run, fault)
         self._reporter.finished(run)
 
     def snapshot(self, run: str | None = None, *, thread: str | None = None) -> bytes:
@@ -260,20 +304,37 @@ class Guard:
         self.store.load(decoded(snapshot, self.policy.rules), self.clock())
 
     def raise_limit(self, run: str, by: int, *, budget: str = "calls") -> None:
-        """Let *run* spend *by* more of *budget*: `calls`, or `calls:TOOL` for one tool. A turn that was
-        ended because this budget was spent goes on. Raises ValueError when *by* is no positive number."""
+        """Let *run* spend *by* more of *budget*: `calls`, `calls:TOOL` for one tool, or the name of a limit
+        of `Budget` (`calls/hour/agent`), in this run alone. What was ended because this budget was spent
+        goes on. Raises ValueError when *by* is no positive number."""
         if type(by) is not int or by < 1:
             raise ValueError(f"a limit is raised by a whole number from 1, not {by!r}")
         step = partial(raising, budget, by)
-        self.store.update([(("run", run), "turn")], step, self.clock())
+        self._records.update([(("run", run), "turn")], step, self.clock())
+        self._reporter.raised(run, budget, by)
+
+    def reload(self, policy: Policy | Path) -> None:
+        """Go on by *policy*, or by the one in that TOML file. Counts stay; calls that are under way are
+        settled by the policy that granted them. Raises PolicyError or OSError for a file that cannot be
+        read, and goes on by the old one then."""
+        adopted = Policy.from_toml(policy) if isinstance(policy, Path) else policy
+        if not isinstance(adopted, Policy):
+            raise TypeError(f"the policy must be a Policy or the Path of one, not {policy!r}")
+        before, self.policy = self.policy, adopted
+        self._adopt()
+        self._reporter.reloaded(before.version, adopted.version)
 
     def close(self) -> None:
         """Close the store."""
         self.store.close()
+        if self.switch is not None:
+            self.switch.close()
 
     async def aclose(self) -> None:
         """Close the store from an event loop."""
         await self.store.aclose()
+        if self.switch is not None:
+            await self.switch.aclose()
 
     # For adapters: one call may pass several of their seams, and counts once.
 
@@ -316,9 +377,10 @@ class Guard:
         raised = {stop.budget: more or stop.limit or 1 for stop in stops if stop.budget is not None}
         call = verdict.call
         kind: Kind = "tool" if call.kind == "attempt" else call.kind
-        lineup = self._lineup(self._tool(call.name, call.policy), kind)
+        known = self._tool(call.name, call.policy, self._policy(call.where))
+        lineup = self._lineup(known, kind)
         step = partial(pardoning, call, stops, lineup, raised, asked)
-        self.store.update(keys_of(call, lineup), step, self.clock())
+        self._records.update(keys_of(call, lineup), step, self.clock())
 
     def end(self, verdict: Verdict) -> Stop:
         """A person ended the run of the call that *verdict* refused; gives the stop that says so."""
@@ -327,13 +389,24 @@ class Guard:
             raise ValueError("nothing was refused, so there is nothing to end")
         stop = said.model_copy(update={"asked": True, "scope": "run"})
         step = partial(ending, verdict.call, stop)
-        self.store.update([(verdict.call.shard, "turn")], step, self.clock())
+        self._records.update([(verdict.call.shard, "turn")], step, self.clock())
         return self._reporter.ended(verdict.call, stop)
 
     def closed(self, run: str | None) -> dict[str, str]:
         """The tools that no call in the present turn of *run* may use any more, each with the reason."""
-        found, _ = self.store.update([(("run", run), "turn")], reading, self.clock())
-        return {} if found is None else {each.tool: each.why for each in found.closed}
+        now = self.clock()
+        found, _ = self._records.update([(("run", run), "turn")], reading, now)
+        closed = () if found is None else found.closed
+        return {each.tool: each.why for each in closed if each.holds(now)}
+
+    async def akilled(self, ticket: Ticket) -> Stop | None:
+        """Ask the kill switch once more about a call that waited since it was granted, for a person
+        perhaps, now that its body begins. The stop, when it is not to begin; *ticket* is settled then."""
+        killed = None if self.switch is None else await self.switch.acheck(ticket.call)
+        if killed is None or not self.policy.enforce:
+            return None
+        await self.aobserve(ticket, Outcome("cancelled"))
+        return self._killed(ticket.call, killed).stop
 
     def note(self, call: Call, outcome: Outcome) -> None:
         """Note what came of a request to a model that was let through beside the rules."""
@@ -345,17 +418,17 @@ class Guard:
         """Keep with *thread* that *run* waits in it; *graph* tells several in one thread apart. *note* is
         kept for the adapter."""
         step = partial(writing, Pause(run, note))
-        self.store.update([paused(thread, graph)], step, self.clock())
+        self._records.update([paused(thread, graph)], step, self.clock())
 
     def paused(self, thread: str, graph: str | None) -> Pause | None:
         """The run that waits in *thread*; None when none does."""
         found: Pause | None
-        found, _ = self.store.update([paused(thread, graph)], reading, self.clock())
+        found, _ = self._records.update([paused(thread, graph)], reading, self.clock())
         return found
 
     def resumed(self, thread: str, graph: str | None) -> None:
         """No run waits in *thread* any more."""
-        self.store.update([paused(thread, graph)], partial(writing, None), self.clock())
+        self._records.update([paused(thread, graph)], partial(writing, None), self.clock())
 
     def __copy__(self) -> Self:
         return self
@@ -368,19 +441,24 @@ class Guard:
 
     def _asked(self, call: Call, declared: ToolPolicy) -> Ticket:
         """What is needed to decide about *call*: a ticket, should it be granted."""
-        known = self._tool(call.name, declared)
-        call = replace(self._scopes.place(call) or self._alone(call), policy=known.policy)
+        call = self._scopes.place(call) or self._alone(call)
+        known = self._tool(call.name, declared, self._policy(call.where))
+        call = replace(call, policy=known.policy, version=known.by.version)
         lineup = self._lineup(known, call.kind)
         if lineup.near:
             # Worked out here, since arguments may hold objects that run code of their own when looked
             # at, and inside its step a store is locked.
             _ = call.near
-        return Ticket(call, keys_of(call, lineup), lineup, self.clock())
+        return Ticket(call, keys_of(call, lineup), lineup, self.clock(), policy=known.by)
+
+    def _policy(self, where: Where) -> Policy:
+        """The policy for those who call: their own, or everybody's."""
+        return (self._overrides and self._overrides(where)) or self.policy
 
     def _lineup(self, known: Known, kind: Kind) -> Lineup:
         lineup = known.lineups.get(kind)
         if lineup is None:
-            policy = self.policy
+            policy = known.by
             lineup = known.lineups[kind] = Lineup.of(
                 policy.lineup(known.policy),
                 known.policy,
@@ -390,14 +468,67 @@ class Guard:
             )
         return lineup
 
-    def _tool(self, name: str, declared: ToolPolicy) -> Known:
-        at = (name, id(declared))
+    def _tool(self, name: str, declared: ToolPolicy, by: Policy) -> Known:
+        at = (id(by), name, id(declared))
         known = self._known.get(at)
         if known is None:
             if len(self._known) >= KNOWN_TOOLS:
                 self._known.clear()
-            known = self._known[at] = Known(declared, self.policy.tool(name, declared), {})
+            self._learn(by)
+            known = self._known[at] = Known(by, declared, by.tool(name, declared), {})
         return known
+
+    def _learn(self, policy: Policy) -> None:
+        """Tell the store the types of the records under *policy*."""
+        learn = getattr(self.store, "learn", None)
+        if learn is not None:
+            learn(types_of(policy.rules))
+
+    def _adopt(self) -> None:
+        """Go by `policy` from now on."""
+        self._learn(self.policy)
+        mode = self.policy.on_store
+        if mode == "closed" or isinstance(self.store, MemoryStore):
+            self._standby = None
+        elif self._standby is None:
+            self._standby = Standby(self.store, mode, self.policy.max_staleness)
+        else:
+            self._standby.mode, self._standby.max_staleness = mode, self.policy.max_staleness
+
+    @property
+    def _records(self) -> Store | Standby:
+        """Where decisions are made."""
+        return self._standby or self.store
+
+    def _kept(self, ticket: Ticket) -> Store | Standby:
+        """Where *ticket* was granted."""
+        if ticket.standby and self._standby is not None:
+            return self._standby.here
+        return self._records
+
+    async def _answered(self, ticket: Ticket, step: Step[Decided]) -> tuple[Decided, Answer]:
+        """What the store says. It may be granted after nobody waits for it any more, and then it is
+        settled as called off: places and reservations are given back."""
+        update = self._records.aupdate(ticket.keys, step, ticket.time)
+        if not getattr(self.store, "shared", False):
+            return await update
+        work = asyncio.ensure_future(update)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(partial(self._called_off, ticket))
+            raise
+
+    def _called_off(self, ticket: Ticket, work: asyncio.Future[tuple[Decided, Answer]]) -> None:
+        if work.cancelled() or work.exception() is not None:
+            return
+        decided, answer = work.result()
+        if decided.stops or answer.refused is not None:
+            return
+        ticket.call, ticket.standby = decided.call, answer.standby
+        task = work.get_loop().create_task(self.aobserve(ticket, Outcome("cancelled")))
+        self._settlements.add(task)
+        task.add_done_callback(self._settlements.discard)
 
     def _alone(self, call: Call) -> Call:
         cure = (
@@ -412,9 +543,19 @@ class Guard:
         run = ALONE + uuid4().hex
         return replace(call, where=replace(call.where, run=run, turn=run))
 
-    def _decided(self, ticket: Ticket, decided: Decided, answer: Answer) -> Verdict:
+    def _killed(self, call: Call, stop: Stop) -> Verdict:
+        """Stopped from outside: no rule is asked and nothing is counted."""
+        return self._left(self._reporter.refused(call, (stop,)))
+
+    def _decided(
+        self, ticket: Ticket, decided: Decided, answer: Answer, killed: Stop | None = None
+    ) -> Verdict:
         call = ticket.call = decided.call
-        shadow = decided.shadow
+        self._rounds.decided(call.where.run)
+        standby = ticket.standby = answer.standby
+        if ticket.lineup.unplaced:
+            self._unplaced(call, ticket.lineup)
+        shadow = decided.shadow if killed is None else (killed, *decided.shadow)
         remaining: dict[str, int] = {}
         refused = answer.refused
         granted = refused is None and not decided.stops
@@ -428,7 +569,9 @@ class Guard:
             if granted and observed == tally.alert_at(call, claim):
                 self._reporter.alert(call, budget, limit, observed)
         if decided.stops:
-            return self._left(self._reporter.refused(call, decided.stops, shadow, remaining))
+            return self._left(
+                self._reporter.refused(call, decided.stops, shadow, remaining, standby)
+            )
         if refused is not None:
             stop = decided.owners[refused].stop(
                 call, decided.claims[refused], answer.observed[refused] + 1, self.clock()
@@ -436,7 +579,9 @@ class Guard:
             # Calls made by hand at once are no replies of their own; each is told of its own limit, and
             # the end of the run meets the next.
             led = decided.led(refused) if decided.led and call.reply is not None else ()
-            return self._left(self._reporter.refused(call, (stop, *led), shadow, remaining))
+            return self._left(
+                self._reporter.refused(call, (stop, *led), shadow, remaining, standby)
+            )
         self._reporter.granted(call, shadow)
         ticket.remaining = remaining
         return Verdict(call, ticket, shadow=shadow)
@@ -448,8 +593,29 @@ class Guard:
         now = self.clock()
         return now, partial(observing, ticket, ticket.lineup, outcome, now)
 
-    def _observed(self, ticket: Ticket, outcome: Outcome, decided: Decided) -> Verdict:
+    def _observed(
+        self, ticket: Ticket, outcome: Outcome, decided: Decided, answer: Answer
+    ) -> Verdict:
+        if decided.notices:
+            self._noticed(ticket.call, decided.notices, answer)
         return self._left(self._reporter.observed(ticket, outcome, decided.stops, decided.shadow))
+
+    def _noticed(self, call: Call, notices: Sequence[Notice], answer: Answer) -> None:
+        """An event for each of *notices*; those that are counted were so in this order."""
+        counts = iter(answer.observed)
+        for notice in notices:
+            self._reporter.noticed(call, notice.kind, notice.message)
+            if notice.count is not None and next(counts) == notice.alert:
+                window = f" within {notice.count.window:g} s" if notice.count.window else ""
+                message = f"{notice.kind}: {notice.alert}{window}"
+                self._reporter.noticed(call, "alert", message, notice.alert, notice.alert)
+
+    def _unplaced(self, call: Call, lineup: Lineup) -> None:
+        """Say once of each limit that it cannot be applied, and why."""
+        for unplaced in lineup.unplaced:
+            for message in unplaced(call):
+                if self._said.setdefault(message, call) is call:
+                    self._reporter.noticed(call, "alert", message)
 
     def _left(self, verdict: Verdict) -> Verdict:
         """A call outside any run is over: so is its run."""
@@ -461,11 +627,23 @@ class Guard:
     def _faulted(self, call: Call, fault: Exception) -> Verdict:
         """The guard itself failed: the policy says what that means, and it is seen."""
         self._reporter.fault(call, fault)
-        if self.policy.on_fault == "open" or not self.policy.enforce:
+        policy = self.policy
+        if not policy.enforce:
             return Verdict(call, Ticket(call, settled=True))
+        store = isinstance(fault, StoreError)
+        if not store and policy.on_fault == "open":
+            # What is stopped from outside stays stopped, as far as it is known whose call this is.
+            killed = None if self.switch is None else self.switch.said(call)
+            if killed is None:
+                return Verdict(call, Ticket(call, settled=True))
+            return self._reporter.refused(call, (killed,))
+        refusals = next((rule for rule in policy.rules if rule.name == "refusals"), None)
+        most = getattr(refusals, "max_refusals", None)
+        scope: Literal["call", "run"] = "run" if self._rounds.over(call, most) else "call"
+        reason = "store" if store else "fault"
         # By the machine's clock, since the guard's own may be what failed.
         return self._reporter.refused(
-            call, (Stop.of(call, "fault", "call", time.time(), rule="guard"),)
+            call, (Stop.of(call, reason, scope, time.time(), rule="guard"),)
         )
 
     def _unobserved(self, ticket: Ticket, fault: Exception) -> Verdict:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, field_validator
 
+from lastcall.order import inserted
 from lastcall.policy_file import (
     PolicyError,
     explained,
@@ -31,10 +34,9 @@ from lastcall.rules import (
     Streak,
     Terminal,
 )
-from lastcall.tool import PLAIN, LimitOrNone, Status, StatusMap, ToolPolicy
+from lastcall.tool import PLAIN, LimitOrNone, Seconds, Status, StatusMap, ToolPolicy
 
-# The order of checks is this order: what is over, then this call's own past, then its tool's, then
-# rows of calls, and the ceiling last, since it takes something.
+# The order of checks is this order, which `order.py` explains.
 DEFAULT: tuple[Any, ...] = (
     Refusals(),
     Malformed(),
@@ -87,6 +89,11 @@ class Policy(BaseModel):
     """How often one call may be started: resumed, retried by a node, approved. None: no limit."""
     on_fault: Literal["closed", "open"] = "closed"
     """What happens to a call that the guard cannot judge because of a fault of its own."""
+    on_store: Literal["closed", "open", "last-known"] = "closed"
+    """What happens to a call while the store cannot be reached. closed: refused. open: this process goes on
+    counting by itself from what it knew last. last-known: the same for *max_staleness* seconds, then closed."""
+    max_staleness: Seconds = 30.0
+    """Seconds for which the last known state serves while the store cannot be reached."""
     on_unscoped: Literal["warn", "error"] = "warn"
     """What happens to a call outside any run: a run of its own and one warning, or an error."""
 
@@ -138,6 +145,11 @@ class Policy(BaseModel):
                 raise ValueError(f"two rules named {name!r}; their records would mix")
         return rules
 
+    @cached_property
+    def version(self) -> str:
+        """8 hex characters that are equal for equal policies; events name the one that judged."""
+        return sha256(repr(self).encode("utf-8", "backslashreplace")).hexdigest()[:8]
+
     def tool(self, name: str, declared: ToolPolicy = PLAIN) -> ToolPolicy:
         """What is known of the tool *name*: the policy's entry laid over what was *declared* with it."""
         entry = self.tools.get(name)
@@ -154,15 +166,17 @@ class Policy(BaseModel):
         if limit is None and repeat is not None:
             limit = getattr(repeat, "max_repeats", None)
         aside = REPEATS if tool.exempt else SUPERSEDED if limit is not None else frozenset()
-        return tuple(rule for rule in self.rules if rule.name not in aside)
+        looking = (rule for rule in self.rules if rule.name not in aside)
+        return tuple(each for rule in looking for each in (rule, *beside(rule, tool)))
 
     def replaced(self, *rules: Any, **settings: Any) -> Self:
-        """This policy with *rules* in the places of their namesakes, or at the end, and *settings*."""
+        """This policy with *rules* in the places of their namesakes, or where the order of checks wants a
+        new one, and *settings*."""
         lineup = list(self.rules)
         for rule in rules:
             at = next((i for i, old in enumerate(lineup) if old.name == rule.name), None)
             if at is None:
-                lineup.append(rule)
+                inserted(rule, lineup)
             else:
                 lineup[at] = rule
         kept = {name: getattr(self, name) for name in type(self).model_fields if name != "rules"}
@@ -189,7 +203,9 @@ class Policy(BaseModel):
     @classmethod
     def permissive(cls, **settings: Any) -> Self:
         """No rule but the count of calls: identity, events and reports go on, nothing is refused."""
-        bare = cls(rules=(Ceiling(calls=None),), max_attempts=None, on_fault="open")
+        bare = cls(
+            rules=(Ceiling(calls=None),), max_attempts=None, on_fault="open", on_store="open"
+        )
         return bare.replaced(**settings)
 
     @classmethod
@@ -232,6 +248,8 @@ class Policy(BaseModel):
             "enforce": self.enforce,
             "max_attempts": self.max_attempts,
             "on_fault": self.on_fault,
+            "on_store": self.on_store,
+            "max_staleness": self.max_staleness,
             "on_unscoped": self.on_unscoped,
             "on_stop": self.on_stop,
             "terminal_statuses": self.terminal_statuses,
@@ -254,6 +272,11 @@ SHELLS = {
         "str_replace_editor",
     )
 }  # fmt: skip
+
+
+def beside(rule: Any, tool: ToolPolicy) -> tuple[Any, ...]:
+    """The rules that come with *rule* for calls of *tool*."""
+    return rule.beside(tool) if hasattr(rule, "beside") else ()
 
 
 def adjusted(rules: tuple[Any, ...], short: Mapping[str, tuple[str, str, Any]]) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from lastcall.order import inserted
 from lastcall.tool import ToolPolicy
 
 
@@ -29,20 +30,29 @@ def parsed(source: str | bytes, where: str) -> dict[str, Any]:
 
 
 def lineup_of(named: Any, base: Iterable[Any], where: str) -> list[Any]:
-    """*base* as the table `[rules]` changes it: a table adjusts a rule or adds it, false takes it away.
-    Raises PolicyError."""
+    """*base* as the table `[rules]` changes it: a table adjusts a rule or adds it, false takes it away. A
+    new one goes where the order of checks wants it; without a base the file's order holds. Raises
+    PolicyError."""
     if not isinstance(named, Mapping):
         raise PolicyError(f"{where}: rules must be a table of tables, like [rules.cycle]")
-    lineup = {rule.name: rule for rule in base}
+    lineup = list(base)
+    ordered = bool(lineup)
     for name, settings in named.items():
+        at = next((i for i, rule in enumerate(lineup) if rule.name == name), None)
         if settings is False:
-            if lineup.pop(name, None) is None:
+            if at is None:
                 rule_class(name, where)
-        elif isinstance(settings, Mapping):
-            lineup[name] = built(name, settings, lineup.get(name), where)
-        else:
+            else:
+                del lineup[at]
+        elif not isinstance(settings, Mapping):
             raise PolicyError(f"{where}: rules.{name} must be a table, or false to leave it out")
-    return list(lineup.values())
+        elif at is not None:
+            lineup[at] = built(name, settings, lineup[at], where)
+        elif ordered:
+            inserted(built(name, settings, None, where), lineup)
+        else:
+            lineup.append(built(name, settings, None, where))
+    return lineup
 
 
 def built(name: str, settings: Mapping[str, Any], base: Any, where: str) -> Any:
@@ -52,7 +62,7 @@ def built(name: str, settings: Mapping[str, Any], base: Any, where: str) -> Any:
     try:
         return made(**{**start, **settings})
     except ValidationError as error:
-        text = explained(error, made.model_fields)
+        text = explained(error, (*made.model_fields, *getattr(made, "keys", ())))
         raise PolicyError(f"{where}: rules.{name}: {text}") from None
 
 
@@ -80,7 +90,7 @@ def explained(error: ValidationError, keys: Iterable[str]) -> str:
     path = ".".join(str(part) for part in first["loc"])
     if first["type"] != "extra_forbidden":
         return f"{path}: {first['msg']}, not {first['input']!r}"
-    if len(first["loc"]) > 1:
+    if first["loc"][0] == "tools":
         keys = ToolPolicy.model_fields
     return f"no key {path!r}{nearest(path.rpartition('.')[2], keys)}"
 

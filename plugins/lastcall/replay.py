@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -55,8 +56,8 @@ class Replayer:
 
     def __init__(self, policy: Policy | None = None) -> None:
         self._now = 0.0
-        self._store = MemoryStore(ttl=float("inf"))
-        self._guard = Guard(policy, store=self._store, clock=lambda: self._now)
+        self._guard = Guard(policy, clock=lambda: self._now)
+        self._anew()
 
     def replay(self, transcript: Transcript) -> Replayed:
         """What the guard would have done to *transcript*, which is one thread; each of its turns is a
@@ -84,7 +85,7 @@ class Replayer:
                 stops.append(shown(index, stop))
         for run in runs:
             self._guard.finish(run)
-        self._store.drop(("thread", thread))
+        self._anew()
         total = len(transcript.calls)
         first = next((stop.index for stop in stops if stop.refused), total)
         return Replayed(
@@ -96,6 +97,11 @@ class Replayer:
             tuple(stops),
             total - first,
         )
+
+    def _anew(self) -> None:
+        """Forget everything: what is counted beyond one run, for a user perhaps, is no affair of another
+        transcript, whose clock may be years behind."""
+        self._guard.store = self._store = MemoryStore(ttl=inf, keep=inf)
 
     def _judged(self, call: Call, recorded: RecordedCall) -> Stop | None:
         """The stop of one call, if any: the one that ends most, where several came together."""

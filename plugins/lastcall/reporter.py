@@ -11,6 +11,7 @@ from lastcall.contracts import Clock
 from lastcall.events import Announcer, Event, log
 from lastcall.report import Incident, Ledger
 from lastcall.stop import Gathered, Stop, legible
+from lastcall.stores.trouble import StoreError
 from lastcall.verdict import Ticket, Verdict
 from lastcall.words import answered, words
 
@@ -37,6 +38,7 @@ class Reporter:
         stops: Sequence[Stop],
         shadow: tuple[Stop, ...] = (),
         remaining: Mapping[str, int] = NOTHING,
+        standby: Any = None,
     ) -> Verdict:
         """*call* was refused by the first of *stops*, which led to the others."""
         notes = self._ledger.notes(call)
@@ -46,7 +48,7 @@ class Reporter:
         for stop in full:
             brief = briefly(stop)
             notes.stopped(brief)
-            self._stop("refused", call, brief)
+            self._stop("refused", call, brief, standby)
         self.shadowed(call, shadow)
         return Verdict(call, None, full[0], full[1:], shadow)
 
@@ -80,6 +82,7 @@ class Reporter:
                     status=outcome.status,
                     verdict="stopped" if stops else "allowed",
                     remaining=ticket.remaining,
+                    standby=ticket.standby,
                 )
         if not stops and not shadow:
             return Verdict(call)
@@ -106,15 +109,39 @@ class Reporter:
     def alert(self, call: Call, budget: str, limit: int | None, observed: int) -> None:
         """A threshold was reached."""
         message = f"{budget}: {observed} of {'any number' if limit is None else limit}"
-        self._ledger.notes(call).alerts.append(message)
-        self._say("alert", call, message=message, limit=limit, observed=observed)
+        self.noticed(call, "alert", message, limit, observed)
+
+    def noticed(
+        self,
+        call: Call,
+        kind: Literal["alert", "quarantined"],
+        message: str,
+        limit: int | None = None,
+        observed: int | None = None,
+    ) -> None:
+        """Something about *call* is worth an event; an alert is kept for the report, too."""
+        if kind == "alert":
+            self._ledger.noted(call).alerts.append(message)
+        self._say(kind, call, message=message, limit=limit, observed=observed)
 
     def fault(self, call: Call, fault: Exception) -> None:
         """The guard itself failed on *call*."""
-        log.error("the guard failed on %r", call.name, exc_info=fault)
+        if isinstance(fault, StoreError):
+            # Where in our code is of no use to anybody; the store is elsewhere.
+            log.error("nothing could be decided about %r: %s", call.name, fault)
+        else:
+            log.error("the guard failed on %r", call.name, exc_info=fault)
         self._ledger.noted(call).faults.append(f"{type(fault).__name__}: {fault}")
         # What an exception says may quote an argument; an event holds none.
         self._say("fault", call, message=type(fault).__name__)
+
+    def raised(self, run: str, budget: str, by: int) -> None:
+        """A person let *run* spend *by* more of *budget*."""
+        self._announce(Event("raised", self._now(), run=run, message=f"{budget} +{by}"))
+
+    def reloaded(self, before: str, now: str) -> None:
+        """Another policy counts from now on."""
+        self._announce(Event("policy", self._now(), policy=now, message=f"instead of {before}"))
 
     def finished(self, run: str) -> None:
         """*run* is over."""
@@ -133,6 +160,9 @@ class Reporter:
         gathered: tuple[Gathered, ...] = (),
     ) -> Stop:
         """*stop* with what no rule knows: budgets, results so far, and the text."""
+        # What an operator wrote at the kill switch is data as it stands; the model alone is not to read
+        # an invitation in it.
+        own = {"detail": stop.detail} if stop.reason == "kill" else {}
         stop = stop.model_copy(
             update={
                 "remaining": dict(remaining),
@@ -146,9 +176,15 @@ class Reporter:
             log.exception("the text function failed; the usual text is used")
             text = ""
         # An empty result is refused by some providers, so a stop is never without words.
-        return stop.model_copy(update={"text": legible(text) or words(stop)})
+        return stop.model_copy(update={"text": legible(text) or words(stop), **own})
 
-    def _stop(self, kind: Literal["refused", "stop", "shadow"], call: Call, stop: Stop) -> None:
+    def _stop(
+        self,
+        kind: Literal["refused", "stop", "shadow"],
+        call: Call,
+        stop: Stop,
+        standby: Any = None,
+    ) -> None:
         if self._announce.hears(kind):
             self._say(
                 kind,
@@ -159,6 +195,7 @@ class Reporter:
                 remaining=stop.remaining,
                 limit=stop.limit,
                 observed=stop.observed,
+                standby=standby,
                 # A service quotes arguments in its answers, and its answer is in the text.
                 stop=stop.model_copy(update={"detail": None, "text": ""}),
             )
@@ -184,9 +221,17 @@ class Reporter:
                 thread=where.thread,
                 run=where.run,
                 turn=where.turn,
+                policy=version_of(call),
                 **fields,
             )
         )
+
+
+def version_of(call: Call) -> str | None:
+    """The version of the policy that judged *call*, and what a person added to its limits."""
+    if not call.raised:
+        return call.version
+    return "+".join([call.version or "", *(f"{name}:{by}" for name, by in call.raised.items())])
 
 
 def briefly(stop: Stop) -> Stop:

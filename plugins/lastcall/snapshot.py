@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from lastcall.contracts import Key
+from lastcall.stores.records import COUNTER, counter, hashable
 from lastcall.turn import Turn
 
 VERSION = 1
@@ -23,8 +24,10 @@ class Pause(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-COUNTER = tuple[int, int] | dict[str, float]
-"""What a store keeps for a tally: a count and its window, or the holders of leases."""
+def types_of(rules: Iterable[Any]) -> dict[str, Any]:
+    """The type of each record, by the name of its rule; COUNTER for what stores keep for tallies."""
+    types = {rule.name: type(rule.start()) if hasattr(rule, "start") else COUNTER for rule in rules}
+    return types | {"turn": Turn, PAUSED: Pause}
 
 
 def encoded(records: dict[Key, Any]) -> bytes:
@@ -35,26 +38,21 @@ def encoded(records: dict[Key, Any]) -> bytes:
 def decoded(snapshot: bytes, rules: Iterable[Any]) -> dict[Key, Any]:
     """The records of *snapshot*, in the types of *rules*; those of other rules are left out. Raises
     ValueError when it is none, or of a version that this one does not know."""
-    types: dict[str, Any] = {
-        rule.name: type(rule.start()) if hasattr(rule, "start") else COUNTER for rule in rules
-    }
-    types |= {"turn": Turn, PAUSED: Pause}
+    types = types_of(rules)
     try:
         version, rows = msgspec.msgpack.decode(
             snapshot, type=tuple[int, list[tuple[list[Any], Any]]]
         )
         records = {
-            hashable(key): msgspec.convert(state, types[key[1]])
-            for key, state in rows
-            if key[1] in types
+            hashable(key): typed(state, types[key[1]]) for key, state in rows if key[1] in types
         }
-    except (msgspec.MsgspecError, TypeError, IndexError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, IndexError) as error:
         raise ValueError(f"not a snapshot of a run: {error}") from None
     if version != VERSION:
         raise ValueError(f"a snapshot of version {version}; this one reads {VERSION}")
     return records
 
 
-def hashable(key: Any) -> Key:
-    """A key as tuples, as it was before it was written."""
-    return tuple(hashable(part) if isinstance(part, list) else part for part in key)
+def typed(plain: Any, kind: Any) -> Any:
+    """*plain* as what it was. Raises ValueError."""
+    return counter(plain) if kind == COUNTER else msgspec.convert(plain, kind)

@@ -54,7 +54,9 @@ class Stop(BaseModel):
 
     version: Literal[1] = 1
     reason: str
-    """ceiling, repeat, same, near, cycle, stale, failing, terminal, malformed, refusals, attempts, fault."""
+    """ceiling, repeat, same, near, cycle, stale, failing, terminal, malformed, refusals, attempts: what was
+    going on in the run. budget, concurrency, quarantine, cooling: what others count too. kill: somebody
+    stopped it from outside. store, fault: the guard's store, or the guard itself, failed."""
     scope: Scope
     tool: str
     server: str | None = None
@@ -75,6 +77,8 @@ class Stop(BaseModel):
     """Whether the same call may succeed later in the same run."""
     retry_after: float | None = None
     """Seconds until it may, for whoever schedules the next run."""
+    resets_at: datetime | None = None
+    """When the limit lifts by itself, in UTC; None where only a new turn, run or policy lifts it."""
     detail: str | None = None
     """What the service answered, as data, 500 characters at most."""
     text: str = ""

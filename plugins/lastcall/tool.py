@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
 Grade = Literal["final", "passing", "failed", "ok"]
 """final: repeating the same call cannot help. passing: it may. failed: an ordinary failure. ok: no failure."""
@@ -27,6 +36,15 @@ LimitOrOff = Annotated[StrictInt, Field(ge=0)]
 
 RepeatLimit = Annotated[LimitOrOff | None, BeforeValidator(unset)]
 """As often as one exact call may run; 0: as often as it likes; None: other rules decide."""
+
+Seconds = Annotated[StrictFloat, Field(gt=0, allow_inf_nan=False)]
+"""A time span, more than 0 and finite."""
+
+SecondsOrNone = Annotated[Seconds | None, BeforeValidator(unset)]
+"""A time span; None, and `false` in a file, is none."""
+
+NameOrNone = Annotated[Annotated[StrictStr, Field(min_length=1)] | None, BeforeValidator(unset)]
+"""A name that is not empty; None, and `false` in a file, is none."""
 
 Status = Annotated[StrictInt, Field(ge=100, le=599)]
 """An HTTP status code (RFC 9110, section 15)."""
@@ -74,6 +92,14 @@ class ToolPolicy(BaseModel):
     """One alert is sent when this many calls of the tool were executed in a turn."""
     max_repeats: RepeatLimit = None
     """Executions of one exact call in one turn; None: the policy's; 0: no limit."""
+    timeout: SecondsOrNone = None
+    """Seconds after which a call of the tool is given up, by whoever makes it. Its place among those that
+    `concurrency` grants is free again then, whatever became of it."""
+    credential: NameOrNone = None
+    """A name for what the tool authenticates with, never the secret itself: a call that fails under one may
+    succeed under another."""
+    dependency: NameOrNone = None
+    """The service behind the tool, by a name that tools of one service share."""
     terminal_statuses: tuple[Status, ...] = ()
     """Statuses that are final for this tool, besides those of the policy."""
     statuses: StatusMap = Field(default_factory=dict)

@@ -40,6 +40,8 @@ class Ended(Struct, frozen=True, gc=False):
     asked: bool = False
     """Whether a person was asked, and ended it."""
     budget: str | None = None
+    until: float | None = None
+    """Epoch seconds at which it lifts by itself; None: not before the turn, or the run, is over."""
 
     @property
     def why(self) -> str:
@@ -60,7 +62,12 @@ class Ended(Struct, frozen=True, gc=False):
             stop.rule,
             stop.asked,
             stop.budget,
+            None if stop.resets_at is None else stop.resets_at.timestamp(),
         )
+
+    def holds(self, now: float) -> bool:
+        """Whether it has not lifted yet."""
+        return self.until is None or now < self.until
 
 
 class Turn(Struct, frozen=True, gc=False):
@@ -96,6 +103,12 @@ class Turn(Struct, frozen=True, gc=False):
             return self
         ended = self.ended if self.ended is not None and self.ended.scope != "turn" else None
         return Turn(turn=call.where.turn, ended=ended, raised=self.raised)
+
+    def lifted(self, now: float) -> Turn:
+        """Open again, where what ended it has lifted by itself."""
+        if self.ended is None or self.ended.holds(now):
+            return self
+        return replace(self, ended=None)
 
     def attempts(self, identity: bytes | None) -> int:
         """How often the call of that identity was started already."""
@@ -178,9 +191,13 @@ class Turn(Struct, frozen=True, gc=False):
 
     def with_closed(self, tool: Ended) -> Turn:
         """With that tool closed for the turn."""
-        if any(each.tool == tool.tool for each in self.closed):
+        before = next((each for each in self.closed if each.tool == tool.tool), None)
+        if before is None:
+            return replace(self, closed=(*self.closed, tool))
+        if before.until is None or (tool.until is not None and tool.until <= before.until):
             return self
-        return replace(self, closed=(*self.closed, tool))
+        closed = tuple(tool if each is before else each for each in self.closed)
+        return replace(self, closed=closed)
 
     def pardoned(self, call: Call, more: Mapping[str, int], asked: int) -> Turn:
         """Open again, with limits raised by *more*: a person who was asked so often let *call* pass."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -25,6 +25,10 @@ class Ticket(Struct, gc=False):
     """When the call was granted, in epoch seconds."""
     remaining: dict[str, int] = {}
     settled: bool = False
+    policy: Any = None
+    """The policy by which it was granted."""
+    standby: Literal["open", "last-known"] | None = None
+    """Set when it was granted without the store, which could not be reached."""
 
 
 class Verdict(Struct, frozen=True, gc=False):

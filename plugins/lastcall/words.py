@@ -34,7 +34,17 @@ REASONS = {
     "refusals": "calls kept coming after they had been refused",
     "attempts": "this call was already started {limit} times",
     "fault": "the guard could not decide because of a fault of its own",
+    "budget": "the budget of {limit}{budget} is spent",
+    "concurrency": "{limit} calls run already, which is as many as may at once",
+    "quarantine": "this exact call was answered with a final status a short while ago, in this run or in"
+    " another",
+    "cooling": "a run of this agent was stopped a short while ago, and the agent rests",
+    "kill": "it was stopped from outside, by the kill switch",
+    "store": "the guard cannot reach its store, so it cannot decide",
 }
+
+OWN = frozenset({"fault", "store"})
+"""Reasons that say nothing of the call."""
 
 
 def words(stop: Stop) -> str:
@@ -44,12 +54,18 @@ def words(stop: Stop) -> str:
     known = REASONS.get(stop.reason)
     if stop.reason == "ceiling" and stop.scope == "turn" and stop.remaining.get("calls"):
         known = TOO_LARGE
-    reason = known.format(limit=stop.limit, where=where) if known else stop.reason.replace("_", " ")
+    budget = f" ({stop.budget})" if stop.budget else ""
+    reason = (
+        known.format(limit=stop.limit, where=where, budget=budget)
+        if known
+        else stop.reason.replace("_", " ")
+    )
     status = f" (HTTP {stop.status})" if stop.status is not None else ""
-    head = f"Stopped: {stop.tool}: {reason}{status}. {advice(stop)}"
+    until = f" This holds until {stop.resets_at:%Y-%m-%d %H:%M:%S} UTC." if stop.resets_at else ""
+    head = f"Stopped: {stop.tool}: {reason}{status}. {advice(stop)}{until}"
     if not stop.detail:
         return head
-    return f"{head}\nThe service answered: {stop.detail}"
+    return f"{head}\n{'Said' if stop.reason == 'kill' else 'The service answered'}: {stop.detail}"
 
 
 def advice(stop: Stop) -> str:
@@ -58,8 +74,8 @@ def advice(stop: Stop) -> str:
         after = f" in {stop.retry_after:g} seconds" if stop.retry_after else ""
         return f"The same call may be made again{after}."
     if stop.scope == "call":
-        if stop.reason == "fault":
-            return "This exact call is not made this turn; tell the user."
+        if stop.reason in OWN:
+            return "This exact call is not made now; go on without it this turn, or tell the user."
         return (
             "This exact call will be refused again this turn; correct the arguments or tell the user"
             " what is missing."

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from lastcall import Call, Outcome, Stop, ToolPolicy, Where
-from lastcall.contracts import Halt
+from lastcall.contracts import Halt, Noted
 from lastcall.past import NOTHING
+from lastcall.stores.tallies import claimed, released
 from lastcall.tool import PLAIN
 
 HERE = Where(run="run", turn="turn")
@@ -50,8 +51,10 @@ def tool(**settings):
 class Drive:
     """One rule and its records. Places calls in their turn by the plain meaning of the fields."""
 
-    def __init__(self, rule):
+    def __init__(self, rule, now=NOW):
         self.rule = rule
+        self.now = now
+        self.notices = []
         self.records = {}
         self.granted = []
         self.pasts = {}
@@ -61,6 +64,8 @@ class Drive:
         part = self.rule.record(asked.policy) if asked.kind in self.rule.kinds else None
         where = asked.where
         turn = (where.run, where.turn)
+        if part == "shared":
+            return self.rule.shared(asked)
         return {
             None: None,
             "none": (),
@@ -96,7 +101,7 @@ class Drive:
         key = self.key(asked)
         silent = rule.quiet and asked.kind == "tool" and key not in self.records
         if key is not None and not silent:
-            said = rule.before(self.state(key), asked, NOW)
+            said = rule.before(self.state(key), asked, self.now)
             if isinstance(said, Stop):
                 self.refuse(asked, said)
                 return said
@@ -115,14 +120,19 @@ class Drive:
         well = outcome.kind == "ok" and outcome.grade is None
         if key is None or (self.rule.quiet and well and key not in self.records):
             return None
-        return self._write(key, self.rule.after(self.state(key), placed, outcome, NOW))
+        return self._write(key, self.rule.after(self.state(key), placed, outcome, self.now))
 
     def refuse(self, asked, stop):
         """Somebody refused *asked*; the stop that this leads to."""
         key = self.key(asked)
         if key is None:
             return None
-        return self._write(key, self.rule.refused(self.state(key), asked, stop, NOW))
+        return self._write(key, self.rule.refused(self.state(key), asked, stop, self.now))
+
+    def ended(self, asked, stop):
+        """*stop* of *asked* ended what was running."""
+        key = self.key(asked)
+        self._write(key, self.rule.ended(self.state(key), asked, stop, self.now))
 
     def play(self, asked, outcome=OK):
         """The stop that a whole call meets, before it or as its answer; None when it meets none."""
@@ -137,24 +147,39 @@ class Drive:
         stop = None
         if isinstance(said, Halt):
             said, stop = said.state, said.stop
-        if said is not None:
+        if isinstance(said, Noted):
+            self.notices.append(said.notice)
+            said = said.state
+        if said is None:
+            self.records.pop(key, None)
+        else:
             self.records[key] = said
         return stop
 
 
 class Count:
-    """A tally and its counters."""
+    """A tally and its counters, by the reference of stores."""
 
-    def __init__(self, tally):
+    def __init__(self, tally, now=NOW):
         self.tally = tally
-        self.counters = {}
+        self.now = now
+        self.held = {}
+
+    @property
+    def counters(self):
+        return {key: held[1] for key, held in self.held.items()}
 
     def play(self, asked):
+        """The stop that a call meets; None when all that it takes is granted."""
         claims = self.tally.takes(asked)
-        for claim in claims:
-            held = self.counters.get(claim.key, 0)
-            if claim.limit is not None and held + claim.amount > claim.limit:
-                return self.tally.stop(asked, claim, held + claim.amount, NOW)
-        for claim in claims:
-            self.counters[claim.key] = self.counters.get(claim.key, 0) + claim.amount
-        return None
+        answer, writes = claimed(claims, self.held.get, self.now)
+        self.held |= dict(writes)
+        if answer.refused is None:
+            return None
+        claim, counted = claims[answer.refused], answer.observed[answer.refused]
+        return self.tally.stop(asked, claim, counted + 1, self.now)
+
+    def settle(self, asked, outcome=OK, taken_at=NOW):
+        """A call is over."""
+        releases = self.tally.settle(asked, outcome, taken_at)
+        self.held |= dict(released(releases, self.held.get, self.now))

@@ -6,27 +6,60 @@ from pydantic import ValidationError
 from lastcall import Where, rules
 from lastcall.fold import Lineup, keys_of
 from lastcall.policy import DEFAULT
-from lastcall.tool import PLAIN, ToolPolicy
+from lastcall.tool import PLAIN, Limit, ToolPolicy
 
 from .driving import CANCELLED, LOST, NOW, PAUSED, call, final, ok
 
-RULES = [getattr(rules, name) for name in rules.__all__ if name != "Settings"]
+
+class AtMostThree(rules.Concurrency, frozen=True):
+    """It has no limit of its own."""
+
+    limit: Limit = 3
+
+
+OFF = [rules.Budget, AtMostThree, rules.Cooling, rules.Quarantine]
+"""Rules that somebody has to ask for."""
+
+ON = [type(rule) for rule in DEFAULT]
+RULES = ON + OFF
 FOLDED = [rule for rule in RULES if hasattr(rule, "record")]
 
 LIMITS = [
     (rule, name)
     for rule in RULES
     for name in rule.model_fields
-    if name not in ("enforce", "closes")
+    if name not in ("enforce", "closes", "limits", "per", "seconds", "ttl")
 ]
+
+SPANS = [(rules.Cooling, "seconds"), (rules.Quarantine, "seconds"), (AtMostThree, "ttl")]
+
+
+def test_every_rule_is_on_or_off():
+    public = {getattr(rules, name) for name in rules.__all__} - {rules.Settings, rules.Limit}
+    assert public == {*ON, *OFF, rules.Concurrency} - {AtMostThree}
+
+
+@pytest.mark.parametrize("rule", ON, ids=lambda rule: rule.name)
+def test_a_default_rule_is_there_under_its_own_name(rule):
+    assert [each.name for each in DEFAULT].count(rule.name) == 1
+    assert rule() in DEFAULT
+
+
+@pytest.mark.parametrize("rule", OFF, ids=lambda rule: rule.name)
+def test_what_others_count_too_is_off_by_default(rule):
+    assert rule.name not in [each.name for each in DEFAULT]
+
+
+@pytest.mark.parametrize(("rule", "name"), SPANS, ids=lambda it: getattr(it, "name", it))
+@pytest.mark.parametrize("value", [True, 0, -1.5, float("inf"), float("nan"), "3"], ids=repr)
+def test_a_time_span_is_a_number_above_zero(rule, name, value):
+    with pytest.raises(ValidationError):
+        rule(**{name: value})
+    assert getattr(rule(**{name: 2}), name) == 2.0
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 class TestEveryRule:
-    def test_is_in_the_default_policy_under_its_own_name(self, rule):
-        assert [each.name for each in DEFAULT].count(rule.name) == 1
-        assert rule() in DEFAULT
-
     def test_enforces_unless_told_otherwise(self, rule):
         assert rule().enforce
         assert not rule(enforce=False).enforce
@@ -70,6 +103,9 @@ def test_a_limit_is_a_whole_number(rule, name, value):
         (rules.Near, "in_a_row", 0),
         (rules.Streak, "final", 0),
         (rules.Streak, "passing", 0),
+        (rules.Concurrency, "limit", 1),
+        (rules.Limit, "most", 1),
+        (rules.Quarantine, "alert", 1),
     ],
     ids=lambda it: str(getattr(it, "name", it)),
 )
@@ -114,6 +150,8 @@ PARTS = [
     (rules.Near(in_a_row=0), PLAIN, None),
     (rules.Cycle(), PLAIN, "none"),
     (rules.Stale(), PLAIN, "none"),
+    (rules.Quarantine(), PLAIN, "shared"),
+    (rules.Cooling(), PLAIN, "shared"),
 ]
 
 

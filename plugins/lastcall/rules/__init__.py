@@ -1,10 +1,14 @@
 """The rules, one a file. Each is frozen settings and pure functions over one small record."""
 
+from lastcall.rules.budget import Budget, Limit
 from lastcall.rules.ceiling import Ceiling
+from lastcall.rules.concurrency import Concurrency
+from lastcall.rules.cooling import Cooling
 from lastcall.rules.cycle import Cycle
 from lastcall.rules.failing import Failing
 from lastcall.rules.malformed import Malformed
 from lastcall.rules.near import Near
+from lastcall.rules.quarantine import Quarantine
 from lastcall.rules.refusals import Refusals
 from lastcall.rules.repeat import Repeat
 from lastcall.rules.same import Same
@@ -14,11 +18,16 @@ from lastcall.rules.streak import Streak
 from lastcall.rules.terminal import Terminal
 
 __all__ = [
+    "Budget",
     "Ceiling",
+    "Concurrency",
+    "Cooling",
     "Cycle",
     "Failing",
+    "Limit",
     "Malformed",
     "Near",
+    "Quarantine",
     "Refusals",
     "Repeat",
     "Same",

@@ -1,0 +1,60 @@
+"""`lastcall raise`: let a run that goes on spend more."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentTypeError, Namespace
+from functools import partial
+from typing import Any
+
+from lastcall.commands.codes import OK, UNEXPECTED
+from lastcall.commands.places import add_store, shown, store, store_url
+from lastcall.fold import raising
+from lastcall.turn import Turn
+
+
+def add(commands: Any) -> None:
+    """The command's words."""
+    one = commands.add_parser(
+        "raise",
+        help="let a running run make more calls",
+        description="Raises a limit of one run, which may be at work or ended because that limit was "
+        "reached.",
+        epilog="Exit code: 0 raised, 1 when the store knows no such run, 2 when it could not be raised "
+        "or the command was used wrongly.",
+    )
+    one.set_defaults(run=run)
+    add_store(one)
+    one.add_argument("--run", required=True, metavar="R", dest="of_run", help="the run")
+    one.add_argument("--calls", required=True, metavar="+N", type=more, help="by how many")
+    which = one.add_mutually_exclusive_group()
+    which.add_argument("--tool", metavar="T", help="calls of one tool, where that has a limit")
+    which.add_argument(
+        "--budget",
+        metavar="B",
+        help="another budget, by its name in a stop's `remaining` (default: calls)",
+    )
+
+
+def run(options: Namespace) -> int:
+    """Raise it. Returns the exit code."""
+    budget = options.budget or ("calls" if options.tool is None else f"calls:{options.tool}")
+    shard, now = ("run", options.of_run), options.clock()
+    with store(options) as records:
+        records.learn({"turn": Turn})
+        if (shard, "turn") not in records.peek(shard, now):
+            where = shown(store_url(options) or "")
+            said = f"lastcall: {where} knows no run {options.of_run!r}; it may be over"
+            print(said, file=sys.stderr)
+            return UNEXPECTED
+        records.update([(shard, "turn")], partial(raising, budget, options.calls), now)
+    print(f"raised: {budget} of run {options.of_run!r} by {options.calls}")
+    return OK
+
+
+def more(text: str) -> int:
+    """`+50`, or `50`, as a number. Raises ArgumentTypeError."""
+    digits = text.removeprefix("+")
+    if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
+        raise ArgumentTypeError(f"{text!r}: say by how many the limit goes up, like +50")
+    return int(digits)

@@ -1,0 +1,76 @@
+"""`lastcall status`: what is stopped from outside, what cools off, what is in quarantine."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from typing import Any
+
+from lastcall.commands import resting
+from lastcall.commands.codes import OK
+from lastcall.commands.places import add_switch, store, store_url, switch, switch_name
+from lastcall.commands.selectors import told
+
+
+def add(commands: Any) -> None:
+    """The command's words."""
+    one = commands.add_parser(
+        "status",
+        help="see what is stopped, cooling off or in quarantine",
+        description="Shows the kill switch, the agents and dependencies that cool off, and how many "
+        "calls are in quarantine.",
+        epilog="Exit code: 0, or 2 when something could not be read or the command was used wrongly.",
+    )
+    one.set_defaults(run=run)
+    add_switch(one)
+    one.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(options: Namespace) -> int:
+    """Show it. Returns the exit code."""
+    now = options.clock()
+    with switch(options) as of:
+        kills = of.kills()
+    cooling: list[resting.Resting] | None = None
+    held: int | None = None
+    if store_url(options) is not None:
+        with store(options) as records:
+            resting.learn(records)
+            cooling = resting.all_resting(records, now)
+            held = sum(1 for _ in resting.quarantined(records, now))
+    if options.json:
+        print(
+            json.dumps(
+                {
+                    "switch": switch_name(options),
+                    "kills": [
+                        {
+                            "agent": each.agent,
+                            "user": each.user,
+                            "run": each.run,
+                            "by": each.by,
+                            "at": None if each.at is None else each.at.isoformat(),
+                            "why": each.why,
+                        }
+                        for each in kills
+                    ],
+                    "cooling": None if cooling is None else [each.plain(now) for each in cooling],
+                    "quarantined": held,
+                }
+            )
+        )
+        return OK
+    print(f"kill switch ({switch_name(options)}):")
+    listed([told(each) for each in kills], "nothing is set")
+    if cooling is not None:
+        print("cooling off:")
+        listed([each.told(now) for each in cooling], "nothing")
+    if held is not None:
+        print(f"quarantine: {held} call{'' if held == 1 else 's'}")
+    return OK
+
+
+def listed(lines: list[str], otherwise: str) -> None:
+    """Print *lines*, indented."""
+    for each in lines or [otherwise]:
+        print(f"  {each}")
