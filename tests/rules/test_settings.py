@@ -50,7 +50,7 @@ def test_what_others_count_too_is_off_by_default(rule):
     assert rule.name not in [each.name for each in DEFAULT]
 
 
-@pytest.mark.parametrize(("rule", "name"), SPANS, ids=lambda it: getattr(it, "name", it))
+@pytest.mark.parametrize(("rule", "name"), SPANS, ids=lambda it: getattr(it, "__name__", it))
 @pytest.mark.parametrize("value", [True, 0, -1.5, float("inf"), float("nan"), "3"], ids=repr)
 def test_a_time_span_is_a_number_above_zero(rule, name, value):
     with pytest.raises(ValidationError):
@@ -78,7 +78,7 @@ class TestEveryRule:
 
 
 @pytest.mark.parametrize("value", [True, -1, 1.5, "3"], ids=repr)
-@pytest.mark.parametrize(("rule", "name"), LIMITS, ids=lambda it: getattr(it, "name", it))
+@pytest.mark.parametrize(("rule", "name"), LIMITS, ids=lambda it: getattr(it, "__name__", it))
 def test_a_limit_is_a_whole_number(rule, name, value):
     with pytest.raises(ValidationError):
         rule(**{name: value})
@@ -107,7 +107,7 @@ def test_a_limit_is_a_whole_number(rule, name, value):
         (rules.Limit, "most", 1),
         (rules.Quarantine, "alert", 1),
     ],
-    ids=lambda it: str(getattr(it, "name", it)),
+    ids=lambda it: str(getattr(it, "__name__", it)),
 )
 def test_a_limit_has_a_least_value(rule, name, least):
     assert getattr(rule(**{name: least}), name) == least

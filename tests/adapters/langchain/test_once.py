@@ -41,7 +41,7 @@ def made(ran: list[Any]) -> BaseTool:
         {"middleware", "decorated"},
         {"middleware", "tools", "handler", "decorated"},
     ],
-    ids="+".join,
+    ids=lambda entries: "+".join(sorted(entries)),
 )
 def test_entries_together_count_once(entries: set[str], mode: str) -> None:
     ran: list[Any] = []
