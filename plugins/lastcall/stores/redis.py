@@ -16,12 +16,12 @@ import time
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha1
 from importlib import import_module
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ from lastcall.stores.lifetime import KEEP, TTL, Lifetimes
 from lastcall.stores.opening import server_of
 from lastcall.stores.records import (
     COUNTER,
+    clean,
     counter_text,
     decoded,
     encoded,
@@ -41,9 +42,6 @@ from lastcall.stores.records import (
 )
 from lastcall.stores.trouble import StoreError, UnreadableRecordError
 from lastcall.stores.worker import Worker, in_event_loop
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 T = TypeVar("T")
 
@@ -161,6 +159,7 @@ class RedisStore:
 
         Raises StoreError, ValueError when more is given back than was taken, and whatever *step* raises.
         """
+        self._check_process()
         if in_event_loop():
             return self._worker.run(self._update, keys, step, now)
         return self._update(keys, step, now)
@@ -169,18 +168,26 @@ class RedisStore:
         """The same without blocking the event loop."""
         deadline = time.monotonic() + self._timeout
         loop = self._loop()
-        if self._dropping:
-            await self._adropped(keys)
-        async with loop.turn(keys[0][0], self._timeout):
-            trips = self._deciding(keys, step, now)
-            reply: Any = None
-            try:
-                while True:
-                    trip = trips.send(reply)
-                    reply = await self._asent(loop.client, trip, deadline)
-            except StopIteration as done:
-                found: tuple[T, Answer] = done.value
-                return found
+        try:
+            # All of it together: to wait for a turn, for a connection and for an answer is three waits.
+            async with asyncio.timeout(self._timeout):
+                if self._dropping:
+                    await self._adropped(keys)
+                async with loop.turn(keys[0][0]):
+                    return await self._adecided(loop.client, self._deciding(keys, step, now), deadline)
+        except TimeoutError:
+            # What was sent may have arrived.
+            self._copies.clear()
+            raise self._late() from None
+
+    async def _adecided(self, client: Any, trips: Trips[T], deadline: float) -> T:
+        reply: Any = None
+        try:
+            while True:
+                reply = await self._asent(client, trips.send(reply), deadline)
+        except StopIteration as done:
+            found: T = done.value
+            return found
 
     def peek(self, shard: Shard, now: float) -> dict[Key, Any]:
         """Every record of *shard*."""
@@ -193,6 +200,7 @@ class RedisStore:
 
     def drop(self, shard: Shard) -> None:
         """Forget *shard*. Within an event loop it is done a moment later, before any later update."""
+        self._check_process()
         self._copies.forget(shard)
         if not in_event_loop():
             self._asked(self._sync().delete, self._key(shard))
@@ -220,7 +228,8 @@ class RedisStore:
             if loop is not None:
                 await loop.client.aclose()
                 await loop.client.connection_pool.disconnect()
-        self.close()
+        # What its thread was given is finished first.
+        await asyncio.to_thread(self.close)
 
     # A decision, without I/O: it yields what is to be sent and is told the answers.
 
@@ -400,10 +409,12 @@ class RedisStore:
             began = time.monotonic()
             arguments = (len(trip.keys), *trip.keys, packed(trip, again))
             try:
-                try:
-                    reply = await client.evalsha(DIGEST, *arguments)
-                except self._errors.NoScriptError:
-                    reply = await client.eval(SCRIPT, *arguments)
+                # Not every version of redis-py bounds a connection that is being made.
+                async with asyncio.timeout(self._timeout):
+                    try:
+                        reply = await client.evalsha(DIGEST, *arguments)
+                    except self._errors.NoScriptError:
+                        reply = await client.eval(SCRIPT, *arguments)
             except self._failures() as error:
                 if again or not self._may_repeat(trip, error):
                     self._failed(client, error)
@@ -431,11 +442,15 @@ class RedisStore:
     def _trouble(self, error: Exception) -> StoreError:
         # What was sent may have arrived: no copy is to be trusted.
         self._copies.clear()
-        return StoreError(f"Redis cannot be used: {type(error).__name__}: {error}")
+        said = str(error) or f"no answer within {self._timeout:g} s"
+        return StoreError(f"Redis cannot be used: {type(error).__name__}: {said}")
 
     def _in_time(self, deadline: float) -> None:
         if time.monotonic() > deadline:
-            raise StoreError(f"Redis did not come to a decision within {self._timeout:g} s")
+            raise self._late()
+
+    def _late(self) -> StoreError:
+        return StoreError(f"Redis did not come to a decision within {self._timeout:g} s")
 
     def _heard(self, reply: list[Any], began: float) -> list[Any]:
         """*reply*, after reading the server's clock off it: half the trip ago it was that late."""
@@ -465,6 +480,11 @@ class RedisStore:
     def _pooled(self, url: str) -> Any:
         redis = library()
         pool = redis.ConnectionPool.from_url(url, **self._settings("redis", THREADS))
+        try:
+            # Not connected; it says which setting it does not know.
+            pool.connection_class(**pool.connection_kwargs)
+        except TypeError as error:
+            raise ValueError(f"redis-py takes no such setting: {error}") from None
         return redis.Redis(connection_pool=pool)
 
     def _settings(self, module: str, connections: int) -> dict[str, Any]:
@@ -523,6 +543,7 @@ class RedisStore:
         return f"{self._prefix}:{shard_text(shard)}"
 
     def _blocking(self, work: Any, *args: Any) -> Any:
+        self._check_process()
         return self._worker.run(work, *args) if in_event_loop() else work(*args)
 
     def _asked(self, command: Any, *args: Any, **named: Any) -> Any:
@@ -615,23 +636,12 @@ class Loop:
             weakref.WeakValueDictionary()
         )
 
-    @asynccontextmanager
-    async def turn(self, shard: Shard, seconds: float) -> AsyncIterator[None]:
-        """One decision about *shard* at a time. Raises StoreError."""
+    def turn(self, shard: Shard) -> asyncio.Lock:
+        """Held by one decision about *shard* at a time."""
         lock = self._turns.get(shard)
         if lock is None:
             lock = self._turns[shard] = asyncio.Lock()
-        if lock.locked():
-            try:
-                await asyncio.wait_for(lock.acquire(), seconds)
-            except TimeoutError:
-                raise StoreError(f"{shard_text(shard)} was busy for {seconds:g} s") from None
-        else:
-            await lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
+        return lock
 
 
 def trip_shards(versions: Mapping[Shard, str], plan: Plan[Any]) -> dict[Shard, None]:
@@ -648,14 +658,14 @@ def claim_row(claim: Claim, places: Mapping[Shard, int]) -> list[Any]:
     limit = False if claim.limit is None else float(claim.limit)
     if isinstance(claim, Take):
         return [*at, "take", claim.amount, limit, claim.window or False]
-    return [*at, "lease", claim.holder, limit, claim.ttl]
+    return [*at, "lease", clean(claim.holder), limit, claim.ttl]
 
 
 def release_row(release: Release, places: Mapping[Shard, int]) -> list[Any]:
     """A release as the script takes it."""
     at = [places[release.key[0]], field_text(release.key)]
     if isinstance(release, Free):
-        return [*at, "free", release.holder]
+        return [*at, "free", clean(release.holder)]
     return [*at, "give", release.amount, release.window or False, release.taken_at]
 
 
