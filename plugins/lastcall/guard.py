@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, Token
 from functools import partial
 from pathlib import Path
@@ -15,18 +15,16 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lastcall import status
+from lastcall import status, waiting
 from lastcall.call import Call, Kind, Outcome, Where
-from lastcall.contracts import Answer, Clock, Key, Notice, Plan, Shard, Step, Store
+from lastcall.contracts import Answer, Clock, Key, Notice, Shard, Step, Store
 from lastcall.events import Event, log
 from lastcall.fold import (
     Decided,
     Lineup,
     deciding,
-    ending,
     keys_of,
     observing,
-    pardoning,
     raising,
 )
 from lastcall.policy import Policy
@@ -43,6 +41,7 @@ from lastcall.stores.trouble import StoreError
 from lastcall.switch import Switch
 from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.verdict import Ticket, Verdict
+from lastcall.waiting import Errand, Waiting
 from lastcall.words import words
 from lastcall.wrapping import Calling, wrapped
 
@@ -122,7 +121,9 @@ class Guard:
         self._warned = False
         self._said: dict[str, Call] = {}
         self._rounds = Rounds()
-        self._settlements: set[asyncio.Task[Verdict]] = set()
+        self._settlements: set[asyncio.Task[Any]] = set()
+        self._waiting = Waiting(lambda: self._records, self.clock, self._reporter)
+        self._remote = not isinstance(self.store, MemoryStore)
         self._standby: Standby | None = None
         self._adopt()
         self._scopes.prepare()
@@ -141,6 +142,8 @@ class Guard:
             killed = None if self.switch is None else self.switch.check(call)
             if killed is not None and ticket.lineup.enforce:
                 return self._killed(call, killed)
+            if self._waiting.owed:
+                self._waiting.pay(call.where.run)
             step = partial(deciding, call, ticket.lineup, ticket.time)
             decided, answer = self._records.update(ticket.keys, step, ticket.time)
             return self._decided(ticket, decided, answer, killed)
@@ -152,11 +155,15 @@ class Guard:
     async def adecide(self, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
         """`decide` for an event loop."""
         try:
+            if self._remote and call.where.run is None:
+                await self._scopes.ready()
             ticket = self._asked(call, declared)
             call = ticket.call
             killed = None if self.switch is None else await self.switch.acheck(call)
             if killed is not None and ticket.lineup.enforce:
                 return self._killed(call, killed)
+            if self._waiting.owed:
+                await self._waiting.apay(call.where.run)
             step = partial(deciding, call, ticket.lineup, ticket.time)
             decided, answer = await self._answered(ticket, step)
             return self._decided(ticket, decided, answer, killed)
@@ -185,7 +192,8 @@ class Guard:
         ticket.settled = True
         try:
             now, step = self._settling(ticket, outcome)
-            decided, answer = await self._kept(ticket).aupdate(ticket.keys, step, now)
+            update = self._kept(ticket).aupdate(ticket.keys, step, now)
+            decided, answer = await self._settled(ticket, outcome, update)
             return self._observed(ticket, outcome, decided, answer)
         except Exception as fault:
             return self._unobserved(ticket, fault)
@@ -279,11 +287,16 @@ class Guard:
 
     def finish(self, run: str) -> None:
         """Forget the counts of *run*; its report stays."""
+        if self._standby is not None:
+            self._standby.forget(("run", run))
         try:
             self.store.drop(("run", run))
         except Exception as fault:
             # Nobody's run is broken by what expires by itself.
-            log.warning("the records of run %r could not be dropped: %s", run, fault)
+            self._reporter.failed(
+                "the counts of a run that is over could not be dropped", fault, run=run
+            )
+        self._waiting.paid(run)
         self._reporter.finished(run)
 
     def snapshot(self, run: str | None = None, *, thread: str | None = None) -> bytes:
@@ -369,66 +382,99 @@ class Guard:
 
     # For adapters: a person instead of a stop, tools that are closed, runs that are paused.
 
-    def pardon(self, verdict: Verdict, more: int | None = None, *, asked: int = 1) -> None:
+    # An outage breaks nobody's run: none of it raises what the store raises. The twins differ in `await` alone.
+
+    def pardon(
+        self, verdict: Verdict, more: int | None = None, *, asked: int = 1
+    ) -> Verdict | None:
         """A person let the call of *verdict* pass: what led to its stops is forgotten, and a budget that
         was spent is raised by *more* (default: by its limit). *asked*: the questions that were put about
-        it so far."""
-        stops = [stop for stop in (verdict.stop, *verdict.also) if stop is not None]
-        raised = {stop.budget: more or stop.limit or 1 for stop in stops if stop.budget is not None}
-        call = verdict.call
-        kind: Kind = "tool" if call.kind == "attempt" else call.kind
-        known = self._tool(call.name, call.policy, self._policy(call.where))
-        lineup = self._lineup(known, kind)
-        step = partial(pardoning, call, stops, lineup, raised, asked)
-        self._records.update(keys_of(call, lineup), step, self.clock())
+        it so far. None: ask again about the call. Otherwise it could not be kept, and this is the verdict."""
+        try:
+            keys, step = self._pardon(verdict, more, asked)
+            self._records.update(keys, step, self.clock())
+        except Exception as fault:
+            return self._unpardoned(verdict.call, fault)
+        return None
+
+    async def apardon(
+        self, verdict: Verdict, more: int | None = None, *, asked: int = 1
+    ) -> Verdict | None:
+        """`pardon` for an event loop."""
+        try:
+            keys, step = self._pardon(verdict, more, asked)
+            await self._records.aupdate(keys, step, self.clock())
+        except Exception as fault:
+            return self._unpardoned(verdict.call, fault)
+        return None
 
     def end(self, verdict: Verdict) -> Stop:
-        """A person ended the run of the call that *verdict* refused; gives the stop that says so."""
-        said = verdict.ending or verdict.stop
-        if said is None:
-            raise ValueError("nothing was refused, so there is nothing to end")
-        stop = said.model_copy(update={"asked": True, "scope": "run"})
-        step = partial(ending, verdict.call, stop)
-        self._records.update([(verdict.call.shard, "turn")], step, self.clock())
+        """A person ended the run of the call that *verdict* refused; gives the stop that says so. Until
+        the store keeps it this process does. Raises ValueError when nothing was refused."""
+        stop, errand = self._end(verdict)
+        if not self._waiting.done(errand):
+            self._waiting.owe(errand)
+        return self._reporter.ended(verdict.call, stop)
+
+    async def aend(self, verdict: Verdict) -> Stop:
+        """`end` for an event loop."""
+        stop, errand = self._end(verdict)
+        if not await self._waiting.adone(errand):
+            self._waiting.owe(errand)
         return self._reporter.ended(verdict.call, stop)
 
     def closed(self, run: str | None) -> dict[str, str]:
-        """The tools that no call in the present turn of *run* may use any more, each with the reason."""
-        now = self.clock()
-        found, _ = self._records.update([(("run", run), "turn")], reading, now)
-        closed = () if found is None else found.closed
-        return {each.tool: each.why for each in closed if each.holds(now)}
+        """The tools that no call in the present turn of *run* may use any more, each with the reason;
+        none while the store cannot be asked."""
+        return self._waiting.done(waiting.closed(run))
+
+    async def aclosed(self, run: str | None) -> dict[str, str]:
+        """`closed` for an event loop."""
+        return await self._waiting.adone(waiting.closed(run))
+
+    def pause(self, run: str, thread: str, graph: str | None, note: str = "") -> None:
+        """Keep with *thread* that *run* waits in it; *graph* tells several in one thread apart. *note* is
+        kept for the adapter."""
+        self._waiting.done(waiting.pause(run, thread, graph, note))
+
+    async def apause(self, run: str, thread: str, graph: str | None, note: str = "") -> None:
+        """`pause` for an event loop."""
+        await self._waiting.adone(waiting.pause(run, thread, graph, note))
+
+    def paused(self, thread: str, graph: str | None) -> Pause | None:
+        """The run that waits in *thread*; None when none does, and one that is `unread` when the store
+        could not be asked."""
+        return self._waiting.done(waiting.paused(thread, graph))
+
+    async def apaused(self, thread: str, graph: str | None) -> Pause | None:
+        """`paused` for an event loop."""
+        return await self._waiting.adone(waiting.paused(thread, graph))
+
+    def resumed(self, thread: str, graph: str | None) -> None:
+        """No run waits in *thread* any more."""
+        self._waiting.done(waiting.resumed(thread, graph))
+
+    async def aresumed(self, thread: str, graph: str | None) -> None:
+        """`resumed` for an event loop."""
+        await self._waiting.adone(waiting.resumed(thread, graph))
 
     async def akilled(self, ticket: Ticket) -> Stop | None:
         """Ask the kill switch once more about a call that waited since it was granted, for a person
         perhaps, now that its body begins. The stop, when it is not to begin; *ticket* is settled then."""
         killed = None if self.switch is None else await self.switch.acheck(ticket.call)
-        if killed is None or not self.policy.enforce:
+        if killed is None or not ticket.lineup.enforce:
             return None
         await self.aobserve(ticket, Outcome("cancelled"))
         return self._killed(ticket.call, killed).stop
 
     def note(self, call: Call, outcome: Outcome) -> None:
-        """Note what came of a request to a model that was let through beside the rules."""
-        placed = self._scopes.place(call)
-        if placed is not None:
-            self._reporter.observed(Ticket(placed), outcome)
-
-    def pause(self, run: str, thread: str, graph: str | None, note: str = "") -> None:
-        """Keep with *thread* that *run* waits in it; *graph* tells several in one thread apart. *note* is
-        kept for the adapter."""
-        step = partial(writing, Pause(run, note))
-        self._records.update([paused(thread, graph)], step, self.clock())
-
-    def paused(self, thread: str, graph: str | None) -> Pause | None:
-        """The run that waits in *thread*; None when none does."""
-        found: Pause | None
-        found, _ = self._records.update([paused(thread, graph)], reading, self.clock())
-        return found
-
-    def resumed(self, thread: str, graph: str | None) -> None:
-        """No run waits in *thread* any more."""
-        self._records.update([paused(thread, graph)], partial(writing, None), self.clock())
+        """Note what came of a request to a model that was let through beside the rules. It asks no store."""
+        try:
+            placed = self._scopes.place(call)
+            if placed is not None:
+                self._reporter.observed(Ticket(placed), outcome)
+        except Exception as fault:
+            self._reporter.fault(call, fault)
 
     def __copy__(self) -> Self:
         return self
@@ -450,6 +496,28 @@ class Guard:
             # at, and inside its step a store is locked.
             _ = call.near
         return Ticket(call, keys_of(call, lineup), lineup, self.clock(), policy=known.by)
+
+    def _pardon(
+        self, verdict: Verdict, more: int | None, asked: int
+    ) -> tuple[Sequence[Key], Step[None]]:
+        stops = [stop for stop in (verdict.stop, *verdict.also) if stop is not None]
+        raised = {stop.budget: more or stop.limit or 1 for stop in stops if stop.budget is not None}
+        call = verdict.call
+        kind: Kind = "tool" if call.kind == "attempt" else call.kind
+        known = self._tool(call.name, call.policy, self._policy(call.where))
+        return waiting.pardon(call, stops, self._lineup(known, kind), raised, asked)
+
+    def _unpardoned(self, call: Call, fault: Exception) -> Verdict:
+        """A leave that is not kept is none: the rules would go on from what led to the stop."""
+        log.warning("a person let %r pass, and that could not be kept: it stays refused", call.name)
+        return self._faulted(call, fault)
+
+    def _end(self, verdict: Verdict) -> tuple[Stop, Errand[bool]]:
+        said = verdict.ending or verdict.stop
+        if said is None:
+            raise ValueError("nothing was refused, so there is nothing to end")
+        stop = said.model_copy(update={"asked": True, "scope": "run"})
+        return stop, waiting.end(verdict.call, stop)
 
     def _policy(self, where: Where) -> Policy:
         """The policy for those who call: their own, or everybody's."""
@@ -487,6 +555,13 @@ class Guard:
     def _adopt(self) -> None:
         """Go by `policy` from now on."""
         self._learn(self.policy)
+        if isinstance(self.store, MemoryStore):
+            alone = [rule.name for rule in self.policy.rules if getattr(rule, "lasting", False)]
+            if alone:
+                log.info(
+                    "%s: counted in this process alone; several share them by Guard(store=...)",
+                    ", ".join(alone),
+                )
         mode = self.policy.on_store
         if mode == "closed" or isinstance(self.store, MemoryStore):
             self._standby = None
@@ -529,6 +604,33 @@ class Guard:
         task = work.get_loop().create_task(self.aobserve(ticket, Outcome("cancelled")))
         self._settlements.add(task)
         task.add_done_callback(self._settlements.discard)
+
+    async def _settled(
+        self, ticket: Ticket, outcome: Outcome, update: Coroutine[Any, Any, tuple[Decided, Answer]]
+    ) -> tuple[Decided, Answer]:
+        """What the store says to a settlement. It is made though nobody waits for it any more: who is
+        called off twice has places and reservations to give back all the same."""
+        if not getattr(self.store, "shared", False):
+            return await update
+        work = asyncio.ensure_future(update)
+        self._settlements.add(work)
+        work.add_done_callback(self._settlements.discard)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(partial(self._settled_late, ticket, outcome))
+            raise
+
+    def _settled_late(
+        self, ticket: Ticket, outcome: Outcome, work: asyncio.Future[tuple[Decided, Answer]]
+    ) -> None:
+        if work.cancelled():
+            return
+        fault = work.exception()
+        if isinstance(fault, Exception):
+            self._unobserved(ticket, fault)
+        else:
+            self._observed(ticket, outcome, *work.result())
 
     def _alone(self, call: Call) -> Call:
         cure = (
@@ -628,6 +730,8 @@ class Guard:
         """The guard itself failed: the policy says what that means, and it is seen."""
         self._reporter.fault(call, fault)
         policy = self.policy
+        with suppress(Exception):
+            policy = self._policy(call.where)
         if not policy.enforce:
             return Verdict(call, Ticket(call, settled=True))
         store = isinstance(fault, StoreError)
@@ -649,18 +753,3 @@ class Guard:
     def _unobserved(self, ticket: Ticket, fault: Exception) -> Verdict:
         self._reporter.fault(ticket.call, fault)
         return Verdict(ticket.call)
-
-
-def paused(thread: str, graph: str | None) -> Key:
-    """The record that names the run which waits in *thread*."""
-    return (("thread", thread), PAUSED, graph)
-
-
-def reading(records: Sequence[Any]) -> Plan[Any]:
-    """The one record, and nothing written."""
-    return Plan(records[0])
-
-
-def writing(state: Any, records: Sequence[Any]) -> Plan[None]:
-    """*state* in place of the one record."""
-    return Plan(None, () if records[0] == state else [(0, state)])

@@ -20,7 +20,7 @@ from pydantic import (
 
 from lastcall.call import Call, Kind, Outcome
 from lastcall.contracts import Claim, Release, Take
-from lastcall.rules.identity import Per, shard_of, unknown
+from lastcall.rules.identity import OWN, Per, shard_of, unknown
 from lastcall.rules.settings import Settings
 from lastcall.stop import Scope, Stop
 from lastcall.tool import Limit as Most
@@ -120,6 +120,10 @@ class Budget(Settings, frozen=True):
         if twice is not None:
             raise ValueError(f"two limits named {twice!r} would share one counter")
         return limits
+
+    @property
+    def lasting(self) -> bool:
+        return any(limit.per not in OWN for limit in self.limits)
 
     def takes(self, call: Call) -> tuple[Claim, ...]:
         claims: list[Claim] = []

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from lastcall.call import Call, Kind, Outcome
 from lastcall.contracts import Claim, Free, Key, Lease, Release
-from lastcall.rules.identity import Per, shard_of, unknown
+from lastcall.rules.identity import OWN, Per, shard_of, unknown
 from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
 from lastcall.tool import Limit, Seconds
@@ -32,6 +32,10 @@ class Concurrency(Settings, frozen=True):
     """Whose calls are counted together; no limit where that is not known."""
     ttl: Seconds = 300.0
     """Seconds for which a call of a tool without a `timeout` holds its place at most."""
+
+    @property
+    def lasting(self) -> bool:
+        return self.per not in OWN
 
     def takes(self, call: Call) -> tuple[Claim, ...]:
         key = self.key(call)

@@ -52,6 +52,10 @@ class Cooling(Settings, frozen=True):
 
     seconds: Seconds = 300.0
 
+    @property
+    def lasting(self) -> bool:
+        return True
+
     def record(self, tool: ToolPolicy) -> Part:
         return "shared"
 

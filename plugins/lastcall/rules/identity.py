@@ -10,6 +10,9 @@ from lastcall.contracts import Shard
 Per = Literal["run", "thread", "agent", "user", "tenant", "all"]
 """Whom one limit counts together."""
 
+OWN = frozenset({"run", "thread"})
+"""Those of which one worker has the whole."""
+
 ALL: Shard = ("all", None)
 
 

@@ -56,6 +56,10 @@ class Quarantine(Settings, frozen=True):
     alert: LimitOrNone = 20
     """One alert is sent when this many calls came into quarantine within one hour, fleet-wide."""
 
+    @property
+    def lasting(self) -> bool:
+        return True
+
     def record(self, tool: ToolPolicy) -> Part:
         return "shared"
 

@@ -21,6 +21,11 @@ class Settings(BaseModel, frozen=True):
     enforce: StrictBool = True
     """False: decide, log and report, and refuse nothing."""
 
+    @property
+    def lasting(self) -> bool:
+        """Whether it counts something beyond a run and its thread, which workers would have to share."""
+        return False
+
     def refused(self, state: Any, call: Call, stop: Stop, now: float) -> Any:
         """Most rules learn nothing from a refusal: limits do not move by it."""
         return state
