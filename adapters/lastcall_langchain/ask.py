@@ -15,7 +15,7 @@ from lastcall_langchain.places import PLAIN, around, run_of
 OWN = frozenset({"call", "tool", "turn", "run", "thread"})
 """What a person who talks with one agent may decide; beyond it others are concerned."""
 
-FAULTS = frozenset({"attempts", "fault", "kill"})
+FAULTS = frozenset({"attempts", "fault", "kill", "store"})
 """Reasons that no leave of a person takes away."""
 
 GO_ON, END, RAISE = "go_on", "end", "raise"
@@ -28,18 +28,42 @@ def leave(guard: Guard, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
     """
     asking = Asking(guard)
     while True:
-        verdict = asking.caught_up(guard.decide(call, declared))
-        if verdict.ticket is not None or not asking.person(verdict):
-            return asking.standing or verdict
+        verdict = guard.decide(call, declared)
+        try:
+            asking.catch_up(verdict)
+        except BaseException:
+            if verdict.ticket is not None:
+                guard.observe(verdict.ticket, Outcome("paused"))
+            raise
+        if verdict.ticket is not None:
+            return verdict
+        decision, more = asking.person(verdict)
+        if decision == END:
+            return Verdict(verdict.call, None, guard.end(verdict))
+        stands = guard.pardon(verdict, more, asked=asking.questions) if decision else verdict
+        if stands is not None:
+            return stands
 
 
 async def aleave(guard: Guard, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
     """`leave` for an event loop."""
     asking = Asking(guard)
     while True:
-        verdict = asking.caught_up(await guard.adecide(call, declared))
-        if verdict.ticket is not None or not asking.person(verdict):
-            return asking.standing or verdict
+        verdict = await guard.adecide(call, declared)
+        try:
+            asking.catch_up(verdict)
+        except BaseException:
+            if verdict.ticket is not None:
+                await guard.aobserve(verdict.ticket, Outcome("paused"))
+            raise
+        if verdict.ticket is not None:
+            return verdict
+        decision, more = asking.person(verdict)
+        if decision == END:
+            return Verdict(verdict.call, None, await guard.aend(verdict))
+        stands = await guard.apardon(verdict, more, asked=asking.questions) if decision else verdict
+        if stands is not None:
+            return stands
 
 
 class Asking:
@@ -51,43 +75,31 @@ class Asking:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._questions = 0
-        self.standing: Verdict | None = None
-        """The verdict of a person who ended the run."""
+        self.questions = 0
 
-    def caught_up(self, verdict: Verdict) -> Verdict:
-        """*verdict*, with every question put that the call was let pass by in earlier runs of the node."""
-        try:
-            while self._questions < verdict.call.asked:
-                self._put({"question": "This call was let pass before; is it still to be made?"})
-        except BaseException:
-            if verdict.ticket is not None:
-                self._guard.observe(verdict.ticket, Outcome("paused"))
-            raise
-        return verdict
+    def catch_up(self, verdict: Verdict) -> None:
+        """Put every question anew that the call of *verdict* was let pass by in earlier runs of the node."""
+        while self.questions < verdict.call.asked:
+            self._put({"question": "This call was let pass before; is it still to be made?"})
 
-    def person(self, verdict: Verdict) -> bool:
-        """Whether a person lets the call pass that *verdict* refuses. Where there is nobody to ask the
-        refusal stands."""
+    def person(self, verdict: Verdict) -> tuple[str | None, int | None]:
+        """What a person decides about the call that *verdict* refuses, and by how much a limit is raised;
+        None where there is nobody to ask, and the refusal stands."""
         stop = verdict.ending or verdict.stop
         if self._guard.policy.on_stop != "ask" or stop is None or not askable(stop):
-            return False
+            return None, None
         wrong: str | None = None
         while True:
             answer = self._put(question(stop, wrong))
             decision, more = read(answer)
-            if decision == END:
-                self.standing = Verdict(verdict.call, None, self._guard.end(verdict))
-                return False
             if decision is not None:
-                self._guard.pardon(verdict, more, asked=self._questions)
-                return True
+                return decision, more
             wrong = f"{answer!r} is no answer"
 
     def _put(self, value: Any) -> Any:
         with waiting():
             answer = interrupt(value)
-        self._questions += 1
+        self.questions += 1
         return answer
 
 

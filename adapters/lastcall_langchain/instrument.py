@@ -81,6 +81,7 @@ def guarded_run(run: Callable[..., Any]) -> Callable[..., Any]:
         body = partial(run, heard_tool(self), tool_input, *args, **kwargs)
         for guard in _GUARDS:
             passage = passage_of(self, guard, SEAM, declared_by(self), tool_input, kwargs)
+            passage.find()
             body = partial(passed, passage, body)
         return body()
 
@@ -97,6 +98,7 @@ def guarded_arun(arun: Callable[..., Any]) -> Callable[..., Any]:
         body = partial(arun, heard_tool(self), tool_input, *args, **kwargs)
         for guard in _GUARDS:
             passage = passage_of(self, guard, SEAM, declared_by(self), tool_input, kwargs)
+            await passage.afind()
             body = partial(apassed, passage, body)
         return await body()
 

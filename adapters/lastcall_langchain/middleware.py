@@ -22,12 +22,12 @@ from lastcall_langchain import answers
 from lastcall_langchain.ask import aleave, leave
 from lastcall_langchain.nodes import answered, passage_of
 from lastcall_langchain.passing import apassed, passed, stop_in
-from lastcall_langchain.places import place, run_of
+from lastcall_langchain.places import Place, aplace, place, run_of
 from lastcall_langchain.requests import request
 from lastcall_langchain.runs import RUNS, agent_of
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import farewell
-from lastcall_langchain.withdrawal import withdrawn
+from lastcall_langchain.withdrawal import awithdrawn, withdrawn
 
 if TYPE_CHECKING:
     # The first langchain 1.x has it elsewhere.
@@ -92,7 +92,7 @@ class GuardMiddleware(AgentMiddleware):
         state: AgentState[Any],
         runtime: Runtime[Any],
     ) -> dict[str, Any] | None:
-        verdict = leave(self.guard, request(self._where()))
+        verdict = leave(self.guard, request(where_of(place(self.guard))))
         unused = self._granted(verdict)
         if unused is not None:
             self.guard.observe(unused, Outcome("cancelled"))
@@ -105,7 +105,7 @@ class GuardMiddleware(AgentMiddleware):
         state: AgentState[Any],
         runtime: Runtime[Any],
     ) -> dict[str, Any] | None:
-        verdict = await aleave(self.guard, request(self._where()))
+        verdict = await aleave(self.guard, request(where_of(await aplace(self.guard))))
         unused = self._granted(verdict)
         if unused is not None:
             await self.guard.aobserve(unused, Outcome("cancelled"))
@@ -129,7 +129,9 @@ class GuardMiddleware(AgentMiddleware):
     ) -> ModelResponse | AIMessage:
         stop = answers.asked_for(self.guard)
         if stop is None:
-            return await handler(withdrawn(self.guard, request) if self.withdraw else request)
+            return await handler(
+                await awithdrawn(self.guard, request) if self.withdraw else request
+            )
         try:
             return answers.given_by(await handler(answers.request_for(stop, request)), stop)
         except Exception as error:
@@ -154,6 +156,7 @@ class GuardMiddleware(AgentMiddleware):
             return verdict.ticket
         return RUNS.grant(agent_of(run), self.guard, verdict.ticket)
 
-    def _where(self) -> Where:
-        found = place(self.guard)
-        return Where() if found is None else found.where
+
+def where_of(found: Place | None) -> Where:
+    """The scope of a request to the model made there."""
+    return Where() if found is None else found.where

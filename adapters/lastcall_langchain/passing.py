@@ -11,7 +11,7 @@ from langchain_core.messages import ToolMessage
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict
 from lastcall_langchain import outcomes
 from lastcall_langchain.ask import aleave, leave
-from lastcall_langchain.places import PLAIN, Place, place, run_of
+from lastcall_langchain.places import PLAIN, Place, aplace, place, run_of
 from lastcall_langchain.runs import Root
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import KEY, answer, refusal
@@ -34,12 +34,24 @@ class Passage:
     ) -> None:
         self.guard = guard
         self.seam = seam
-        self.place = place(guard, config)
-        run = run_of(config)
-        self.at = None if run is None else run.id
-        self.call = put(call, self.place)
+        self.call = call
         self.declared = declared
         self.aliases = aliases
+        self.place: Place | None = None
+        run = run_of(config)
+        self.at = None if run is None else run.id
+        self._config = config
+        self._found = False
+
+    def find(self) -> None:
+        """Find out where the call is made; a second time it does nothing."""
+        if not self._found:
+            self._put(place(self.guard, self._config))
+
+    async def afind(self) -> None:
+        """`find` for an event loop."""
+        if not self._found:
+            self._put(await aplace(self.guard, self._config))
 
     @property
     def inside(self) -> bool:
@@ -110,9 +122,13 @@ class Passage:
         if self.place is not None and self.place.root.over:
             self.guard.finish(self.place.root.run)
 
+    def _put(self, where: Place | None) -> None:
+        self._found, self.place, self.call = True, where, put(self.call, where)
+
 
 def passed(passage: Passage, body: Callable[[], Any]) -> Any:
     """Take a call past the guard."""
+    passage.find()
     if passage.inside:
         return body()
     verdict = leave(passage.guard, passage.call, passage.declared)
@@ -131,6 +147,7 @@ def passed(passage: Passage, body: Callable[[], Any]) -> Any:
 
 async def apassed(passage: Passage, body: Callable[[], Awaitable[Any]]) -> Any:
     """`passed` for an event loop."""
+    await passage.afind()
     if passage.inside:
         return await body()
     verdict = await aleave(passage.guard, passage.call, passage.declared)

@@ -42,15 +42,16 @@ def run_of(config: Mapping[str, Any] | None = None) -> Run | None:
 def place(guard: Guard, config: Mapping[str, Any] | None = None) -> Place | None:
     """Where *guard* is about to judge a call made with *config*; None outside any run."""
     run = run_of(config)
+    return None if run is None else placed(guard, run, *told_by(config))
+
+
+async def aplace(guard: Guard, config: Mapping[str, Any] | None = None) -> Place | None:
+    """`place` for an event loop."""
+    run = run_of(config)
     if run is None:
         return None
-    said, here = config or {}, around()
-    return placed(
-        guard,
-        run,
-        said.get("metadata") or here.get("metadata"),
-        said.get("configurable") or here.get("configurable"),
-    )
+    await RUNS.arecall(run.root, guard)
+    return joined(guard, run, *told_by(config))
 
 
 def placed(
@@ -59,11 +60,32 @@ def placed(
     metadata: Mapping[str, Any] | None,
     configurable: Mapping[str, Any] | None,
 ) -> Place:
-    """The same of a call in *run*, whose root *guard* now has a part in."""
+    """`place` of a call in *run*."""
     RUNS.recall(run.root, guard)
+    return joined(guard, run, metadata, configurable)
+
+
+def joined(
+    guard: Guard,
+    run: Run,
+    metadata: Mapping[str, Any] | None,
+    configurable: Mapping[str, Any] | None,
+) -> Place:
+    """The place of a call in *run*, whose root *guard* now has a part in."""
     RUNS.joined(run.root, guard)
     where = whereabouts(run, metadata, configurable)
     return Place(run.root, where, reply_of(run, metadata), calls_of(run))
+
+
+def told_by(
+    config: Mapping[str, Any] | None,
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """The metadata of a call made with *config*, and what is configured for it."""
+    said, here = config or {}, around()
+    return (
+        said.get("metadata") or here.get("metadata"),
+        said.get("configurable") or here.get("configurable"),
+    )
 
 
 def whereabouts(

@@ -219,12 +219,13 @@ class Runs:
         """Whether *guard* knows the run that *root* goes on with, since another process paused it."""
         if not root.foreign or root.pausable is None:
             return False
-        pause = guard.paused(*root.pausable)
-        with self._lock:
-            if pause is not None and root.foreign:
-                root.run, root.kept = pause.run, True
-            root.foreign = False
-        return pause is not None
+        return self._recalled(root, guard.paused(*root.pausable))
+
+    async def arecall(self, root: Root, guard: Guard) -> bool:
+        """`recall` for an event loop."""
+        if not root.foreign or root.pausable is None:
+            return False
+        return self._recalled(root, await guard.apaused(*root.pausable))
 
     def grant(self, agent: Run, guard: Guard, ticket: Ticket) -> Ticket | None:
         """Keep *guard*'s leave for the next request of *agent*; gives back one that was never used."""
@@ -323,6 +324,16 @@ class Runs:
                         last.request = request
                     return last.request in (None, request)
         return False
+
+    def _recalled(self, root: Root, pause: Any) -> bool:
+        # The store was out of reach: the next who asks may hear more.
+        if pause is not None and pause.unread:
+            return False
+        with self._lock:
+            if pause is not None and root.foreign:
+                root.run, root.kept = pause.run, True
+            root.foreign = False
+        return pause is not None
 
     def _root(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from lastcall.contracts import Scope
 from lastcall_langchain import outcomes, tracker  # noqa: F401
 from lastcall_langchain.passing import drain_root
 from lastcall_langchain.places import around, place, reply_of, run_of
+from lastcall_langchain.runs import RUNS
 from lastcall_langchain.stops import refusal
 
 
@@ -23,6 +25,11 @@ class LangChainScope(Scope):
         """Where a call made now belongs; None in no run."""
         found = place(guard)
         return None if found is None else found.where
+
+    def ready(self, guard: Guard) -> Awaitable[object] | None:
+        """Find out which run goes on that another process paused."""
+        run = run_of()
+        return RUNS.arecall(run.root, guard) if run is not None and run.root.foreign else None
 
     def covers(self, guard: Guard, tool: str) -> bool:
         """Whether the handler of *guard* judged the call of *tool* in whose body this is asked."""

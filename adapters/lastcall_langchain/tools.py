@@ -114,6 +114,8 @@ def guarded(cls: type[BaseTool]) -> type[BaseTool]:
     def guarded_run(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
         body = partial(heard.run, self, tool_input, *args, **kwargs)
         for passage in passages(self, tool_input, kwargs):
+            # All of them have a part in the run, also where the outermost refuses.
+            passage.find()
             body = partial(passed, passage, body)
         return body()
 
@@ -121,6 +123,7 @@ def guarded(cls: type[BaseTool]) -> type[BaseTool]:
     async def guarded_arun(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
         body = partial(heard.arun, self, tool_input, *args, **kwargs)
         for passage in passages(self, tool_input, kwargs):
+            await passage.afind()
             body = partial(apassed, passage, body)
         return await body()
 

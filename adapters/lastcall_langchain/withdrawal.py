@@ -16,9 +16,17 @@ if TYPE_CHECKING:
 def withdrawn(guard: Guard, request: ModelRequest) -> ModelRequest:
     """*request* without the tools that every call would be refused of, and with a word on each."""
     run = run_of()
-    if run is None:
-        return request
-    closed = guard.closed(run.root.run)
+    return request if run is None else without(guard.closed(run.root.run), request)
+
+
+async def awithdrawn(guard: Guard, request: ModelRequest) -> ModelRequest:
+    """`withdrawn` for an event loop."""
+    run = run_of()
+    return request if run is None else without(await guard.aclosed(run.root.run), request)
+
+
+def without(closed: dict[str, str], request: ModelRequest) -> ModelRequest:
+    """*request* without the tools that are *closed*, each with the reason."""
     gone = [name for name in map(name_of, request.tools) if name in closed]
     if not gone:
         return request

@@ -23,7 +23,7 @@ Needs = Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
 OWN = frozenset({"call", "tool", "turn", "run", "thread"})
 """What a person who talks with one agent may decide; beyond it others are concerned."""
 
-FAULTS = frozenset({"attempts", "fault", "kill", "malformed"})
+FAULTS = frozenset({"attempts", "fault", "kill", "malformed", "store"})
 """Reasons that no leave of a person takes away."""
 
 
@@ -73,7 +73,7 @@ async def refused(
             tool_name=frame.named(call_id) or tool,
             tool_arguments=json.dumps(args),
         )
-        frame.run.use(passage.guard)
+        await frame.run.ause(passage.guard)
         with inside(frame):
             verdict = await passage.guard.adecide(
                 passage.call(ctx, frame, args, exists=True), passage.declared
@@ -88,14 +88,14 @@ def asked_about(verdict: Verdict) -> bool:
     return stop is not None and not stop.asked and stop.scope in OWN and stop.reason not in FAULTS
 
 
-def rejected(guard: Guard, frame: Frame) -> Stop | None:
+async def rejected(guard: Guard, frame: Frame) -> Stop | None:
     """The stop of a run that a person ended: by the time the model would be asked, every call that
     waited for one was approved or rejected."""
     for key, verdict in tuple(frame.foreseen.items()):
         if key[0] is guard and verdict.ticket is None:
             del frame.foreseen[key]
             if asked_about(verdict):
-                return guard.end(verdict)
+                return await guard.aend(verdict)
     return None
 
 

@@ -66,7 +66,7 @@ class Passage:
         if frame.keeps(self.guard, ctx):
             return None
         call = self.call(ctx, frame, args, exists=exists)
-        frame.run.use(self.guard)
+        await frame.run.ause(self.guard)
         with inside(frame):
             verdict = await self.decide(call, ctx, frame)
         if verdict.ticket is not None:
@@ -83,8 +83,8 @@ class Passage:
             frame.elsewhere and self.asks and ctx.is_tool_approved(ctx.tool_name, ctx.tool_call_id)
         )
         if verdict.ticket is None and approved and asked_about(verdict):
-            self.guard.pardon(verdict, asked=0)
-            verdict = await self.guard.adecide(call, self.declared)
+            stands = await self.guard.apardon(verdict, asked=0)
+            verdict = stands or await self.guard.adecide(call, self.declared)
         return verdict
 
     def call(
@@ -192,7 +192,7 @@ class Passage:
         return self.settled(await self.guard.aobserve(ticket, outcome), frame)
 
     def settled(self, verdict: Verdict, frame: Frame) -> Stop | None:
-        """What is left to do once a call was observed."""
+        """What is left to do once a call was observed. A run that is over waits for no store."""
         if not frame.run.open:
             frame.run.finish()
         return told(verdict)

@@ -76,8 +76,8 @@ def stop_of(result: object) -> Stop | None:
 
 async def ending(guard: Guard, frame: Frame) -> Stop | None:
     """The stop that keeps the model of *frame* from being asked again; None when it may be."""
-    frame.run.use(guard)
-    stop = rejected(guard, frame)
+    await frame.run.ause(guard)
+    stop = await rejected(guard, frame)
     if stop is not None:
         return stop
     agent = frame.agent.name if frame.agent else None

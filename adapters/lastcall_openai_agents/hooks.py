@@ -104,9 +104,9 @@ class Watch(Passing):
     ) -> None:
         """End a run that a guard has stopped; raises RunStopped."""
         self.frame.agent = agent
-        self.frame.drop()
+        await self.frame.adrop()
         for guard in marks(agent):
-            self.frame.run.use(guard)
+            await self.frame.run.ause(guard)
         await end(self.frame)
         self.frame.asking = True
         if self.frame.last is not None:
@@ -120,7 +120,7 @@ class Watch(Passing):
         self.frame.agent = agent
         self.frame.asking = False
         self.frame.response = response
-        self.frame.answered_by(answered(agent, response))
+        await self.frame.aanswered_by(answered(agent, response))
         self.frame.heard(heard_in(agent, response))
         await super().on_llm_end(context, agent, response)
 
@@ -145,7 +145,7 @@ class GuardHooks(Passing):
     ) -> None:
         """End a run that the guard has stopped; raises RunStopped."""
         frame = at(context)
-        frame.run.use(self.guard)
+        await frame.run.ause(self.guard)
         await end(frame)
         await super().on_llm_start(context, agent, system_prompt, input_items)
 

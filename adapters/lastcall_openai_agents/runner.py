@@ -40,16 +40,19 @@ class FramedRunner(_sdk.AgentRunner):
     async def run(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 - the SDK's name
         """As the SDK's."""
         with framed(starting_agent, input, options) as (frame, agent):
-            pending: tuple[Any, ...] = ()
             try:
                 result = await self.inner.run(agent, input, **options)
                 pending = waits_for(frame, result)
             except Exception as error:
+                await frame.aclose()
                 if frame.last is None or isinstance(error, Stopped):
                     raise
                 raise not_given(error, frame, frame.last) from error
-            finally:
-                frame.close(pending)
+            except BaseException:
+                # Not awaited: what is being cancelled may not get to run again.
+                frame.close()
+                raise
+            await frame.aclose(pending)
             return marked(result, frame)
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 - the SDK's name
@@ -84,10 +87,46 @@ class FramedRunner(_sdk.AgentRunner):
         if task is None:
             frame.close()
         else:
-            task.add_done_callback(lambda _: frame.close(waits_for(frame, result)))
+            result.run_loop_task = closing(task, frame, result)
         setattr(result, ENDED, frame.told)
         frame.on_last = partial(stopping, ref(result), frame)
         return result
+
+
+def closing(task: asyncio.Task[Any], frame: Frame, result: RunResultStreaming) -> asyncio.Task[Any]:
+    """*task*, the work of a streamed run, as one that ends once *frame* is closed too: a callback of a task
+    could not wait for a store without blocking the event loop."""
+    begun: list[bool] = []
+    outer = asyncio.create_task(closed_after(task, frame, result, begun))
+
+    def called_off(_: asyncio.Task[Any]) -> None:
+        # One that was cancelled before it began has passed nothing on.
+        if outer.cancelled():
+            task.cancel()
+
+    outer.add_done_callback(called_off)
+    task.add_done_callback(lambda _: None if begun else frame.close(waits_for(frame, result)))
+    return outer
+
+
+async def closed_after(
+    task: asyncio.Task[Any], frame: Frame, result: RunResultStreaming, begun: list[bool]
+) -> Any:
+    """What *task* comes to."""
+    begun.append(True)
+    try:
+        value = await task
+    except asyncio.CancelledError:
+        # Not awaited: what is being cancelled may not get to run again.
+        frame.close(waits_for(frame, result))
+        raise
+    except BaseException:
+        await frame.aclose(waits_for(frame, result))
+        # The SDK sees to it that no error keeps the data of its run alive.
+        del frame, result
+        raise
+    await frame.aclose(waits_for(frame, result))
+    return value
 
 
 def marked(result: RunResult, frame: Frame) -> RunResult:

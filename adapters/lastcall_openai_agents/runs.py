@@ -50,28 +50,24 @@ class Run:
         self._over: list[str] = []
         when_gone(self, partial(swept, self._over, self.guards))
 
+        self._asked: set[Guard] = set()
+        """Guards that said whether they know a run that waits there."""
         self.foreign: tuple[str, str] | None = None
         """What names the pause that it goes on from, where another process paused it."""
         self.kept: tuple[str, str] | None = None
         """What names its own pause, where its guards keep that."""
 
+    # The twins differ in `await` alone.
+
     def use(self, guard: Guard) -> None:
         """*guard* was asked about a call of this run."""
-        if any(guard is known for known in self.guards):
-            return
-        if self.foreign is not None:
-            self.recall(guard, *self.foreign)
-        self.guards.append(guard)
+        if self._unheard(guard):
+            self._heard(guard, guard.paused(*self.foreign) if self.foreign else None)
 
-    def recall(self, guard: Guard, thread: str, pending: str) -> None:
-        """Go on with the run that *guard* knows to wait there."""
-        pause = guard.paused(thread, pending)
-        if pause is None:
-            return
-        self.id, self.kept, self.foreign = pause.run, self.foreign, None
-        for frame in tuple(self.waiting):
-            frame.replies = int(pause.note or 0)
-            frame.elsewhere = True
+    async def ause(self, guard: Guard) -> None:
+        """`use` for an event loop."""
+        if self._unheard(guard):
+            self._heard(guard, await guard.apaused(*self.foreign) if self.foreign else None)
 
     def keep(self, thread: str, pending: str, note: str) -> None:
         """Let every guard keep that it waits, for a resume in another process."""
@@ -80,18 +76,66 @@ class Run:
         for guard in tuple(self.guards):
             guard.pause(self.id, thread, pending, note)
 
+    async def akeep(self, thread: str, pending: str, note: str) -> None:
+        """`keep` for an event loop."""
+        await self.agoes_on()
+        self.kept = (thread, pending)
+        for guard in tuple(self.guards):
+            await guard.apause(self.id, thread, pending, note)
+
     def goes_on(self) -> None:
         """It waits no more."""
-        if self.kept is not None:
+        kept, self.kept = self.kept, None
+        if kept is not None:
             for guard in tuple(self.guards):
-                guard.resumed(*self.kept)
-            self.kept = None
+                guard.resumed(*kept)
+
+    async def agoes_on(self) -> None:
+        """`goes_on` for an event loop."""
+        kept, self.kept = self.kept, None
+        if kept is not None:
+            for guard in tuple(self.guards):
+                await guard.aresumed(*kept)
 
     def finish(self) -> None:
         """The root run is over."""
+        self._ends()
+        self.goes_on()
+        self._ended()
+
+    async def afinish(self) -> None:
+        """`finish` for an event loop."""
+        self._ends()
+        await self.agoes_on()
+        self._ended()
+
+    def _unheard(self, guard: Guard) -> bool:
+        """Whether *guard* has no part in this run yet, or was not asked what it knows of it."""
+        new = not any(guard is known for known in self.guards)
+        return new or (self.foreign is not None and guard not in self._asked)
+
+    def _heard(self, guard: Guard, pause: Any) -> None:
+        """*guard* has a part in this run, which goes on with the one that it knew to wait."""
+        if pause is not None and pause.unread:
+            # The store was out of reach: whoever asks next may hear more.
+            pause = None
+        else:
+            self._asked.add(guard)
+        # Another call of the same reply may have come first.
+        if pause is not None and self.foreign is not None:
+            self.id, self.kept, self.foreign = pause.run, self.foreign, None
+            for frame in tuple(self.waiting):
+                frame.replies = int(pause.note or 0)
+                frame.elsewhere = True
+        if not any(guard is known for known in self.guards):
+            self.guards.append(guard)
+
+    def _ends(self) -> None:
         self.open = False
         self._over.append(self.id)
-        self.goes_on()
+
+    def _ended(self) -> None:
+        # It does not wait for the store within an event loop.
         for guard in tuple(self.guards):
             guard.finish(self.id)
 
@@ -166,6 +210,12 @@ class Frame:
             guard, ticket = self._requests.pop()
             guard.observe(ticket, outcome)
 
+    async def aanswered_by(self, outcome: Outcome) -> None:
+        """`answered_by` for an event loop."""
+        while self._requests:
+            guard, ticket = self._requests.pop()
+            await guard.aobserve(ticket, outcome)
+
     def heard(self, calls: Iterable[Heard]) -> None:
         """The model asked for *calls*."""
         self.replies += 1
@@ -227,18 +277,35 @@ class Frame:
 
     def settle(self) -> None:
         """Nothing more will come of the calls whose body has not begun, nor of requests."""
-        self.answered_by(Outcome("lost" if self.asking else "cancelled"))
+        self.answered_by(self._unanswered())
         self.drop()
+
+    async def asettle(self) -> None:
+        """`settle` for an event loop."""
+        await self.aanswered_by(self._unanswered())
+        await self.adrop()
 
     def drop(self) -> None:
         """Nothing more will come of the calls whose body has not begun."""
+        for guard, ticket in self._unbegun():
+            guard.observe(ticket, Outcome("cancelled"))
+
+    async def adrop(self) -> None:
+        """`drop` for an event loop."""
+        for guard, ticket in self._unbegun():
+            await guard.aobserve(ticket, Outcome("cancelled"))
+
+    def _unanswered(self) -> Outcome:
+        return Outcome("lost" if self.asking else "cancelled")
+
+    def _unbegun(self) -> Iterator[tuple[Guard, Ticket]]:
+        """Leave for calls whose body has not begun, which is kept no more."""
         for key, verdict in tuple(self.foreseen.items()):
-            if verdict.ticket is not None:
-                del self.foreseen[key]
-                key[0].observe(verdict.ticket, Outcome("cancelled"))
+            if verdict.ticket is not None and self.foreseen.pop(key, None) is not None:
+                yield key[0], verdict.ticket
         while self._tickets:
             (guard, *_), ticket = self._tickets.popitem()
-            guard.observe(ticket, Outcome("cancelled"))
+            yield guard, ticket
 
     def where(self) -> Where:
         """The frame as the guard's scope."""
@@ -256,13 +323,39 @@ class Frame:
         """This `Runner.run` is over, or waits for a person to decide on *pending* calls."""
         if pending:
             self.answered_by(Outcome("cancelled"))
-            PAUSED.put(pending, self)
+            for forgotten in PAUSED.put(pending, self):
+                forgotten.settle()
             if self.root:
-                self.run.keep(waiting_in(pending, self.thread), hash_of(pending), str(self.replies))
+                self.run.keep(*self._waits(pending))
             return
         self.settle()
         if self.root:
             self.run.finish()
+
+    async def aclose(self, pending: tuple[Any, ...] = ()) -> None:
+        """`close` for an event loop. What is called off in the middle of it may not get to wait again, so
+        that closes the rest by itself."""
+        try:
+            await self._aclose(pending)
+        except BaseException:
+            self.close(pending)
+            raise
+
+    async def _aclose(self, pending: tuple[Any, ...]) -> None:
+        if pending:
+            await self.aanswered_by(Outcome("cancelled"))
+            for forgotten in PAUSED.put(pending, self):
+                await forgotten.asettle()
+            if self.root:
+                await self.run.akeep(*self._waits(pending))
+            return
+        await self.asettle()
+        if self.root:
+            await self.run.afinish()
+
+    def _waits(self, pending: tuple[Any, ...]) -> tuple[str, str, str]:
+        """How its guards keep that it waits for *pending*."""
+        return waiting_in(pending, self.thread), hash_of(pending), str(self.replies)
 
 
 class Paused:
@@ -272,12 +365,15 @@ class Paused:
     def __init__(self) -> None:
         self._waiting: deque[tuple[tuple[Any, ...], Frame]] = deque()
 
-    def put(self, pending: tuple[Any, ...], frame: Frame) -> None:
-        """*frame* waits for *pending*."""
-        self._waiting.append((pending, frame))
+    def put(self, pending: tuple[Any, ...], frame: Frame) -> list[Frame]:
+        """*frame* waits for *pending*; gives the frames that this forgets, which are to be settled. Their
+        counts stay where they are kept; a resume may come, or their time is over."""
+        if not any(waits == pending and known is frame for waits, known in self._waiting):
+            self._waiting.append((pending, frame))
+        forgotten: list[Frame] = []
         while len(self._waiting) > PAUSES:
-            # Its counts stay where they are kept; a resume may come, or their time is over.
-            self._waiting.popleft()[1].settle()
+            forgotten.append(self._waiting.popleft()[1])
+        return forgotten
 
     def waiting(self) -> tuple[tuple[tuple[Any, ...], Frame], ...]:
         """Every frame that waits, the newest last."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from lastcall import Call, Guard, Stop, Stopped, Where
 from lastcall.contracts import Scope
 from lastcall_openai_agents.endings import RunStopped
@@ -22,6 +24,11 @@ class SdkScope(Scope):
             return None
         frame.run.use(guard)
         return frame.where()
+
+    def ready(self, guard: Guard) -> Awaitable[None] | None:
+        """Find out which run goes on that another process paused."""
+        frame = around()
+        return None if frame is None or frame.run.foreign is None else frame.run.ause(guard)
 
     def asked(self, call: Call) -> Call:
         """*call* with its reply, and its id where that is certain: a decorated function knows neither."""

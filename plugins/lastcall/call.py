@@ -39,6 +39,33 @@ class Where(Struct, frozen=True, gc=False):
 NOWHERE = Where()
 
 
+def as_text(value: Any) -> str | None:
+    """*value*, a number or a UUID perhaps, as the text that a store gives back for it."""
+    if value is None or type(value) is str:
+        return value
+    return str.__str__(value) if isinstance(value, str) else str(value)
+
+
+def in_text(where: Where) -> Where:
+    """*where* with names that are text."""
+    names = (where.run, where.turn, where.thread, where.agent, where.user, where.tenant, where.lane)
+    for each in (*names, *where.path):
+        if type(each) is not str and each is not None:
+            break
+    else:
+        return where
+    return Where(
+        as_text(where.run),
+        as_text(where.turn),
+        as_text(where.thread),
+        as_text(where.agent),
+        as_text(where.user),
+        as_text(where.tenant),
+        tuple(map(str, where.path)),
+        as_text(where.lane),
+    )
+
+
 class Call(Struct, frozen=True, dict=True):
     """One call that somebody wants to make.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -266,6 +266,11 @@ class Scope(Protocol):
     def find(self, guard: Any) -> Where | None:
         """Where a call made now belongs; None when it is in no run of that framework."""
         ...
+
+    def ready(self, guard: Any) -> Awaitable[object] | None:
+        """What to wait for in an event loop before `find` is asked, which else would have to ask the store
+        of *guard*; None when there is nothing."""
+        return None
 
     def covers(self, guard: Any, tool: str) -> bool:
         """Whether the adapter itself already guards, with *guard*, the call of *tool* in whose body

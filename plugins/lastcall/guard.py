@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall import status, waiting
-from lastcall.call import Call, Kind, Outcome, Where
+from lastcall.call import Call, Kind, Outcome, Where, as_text, in_text
 from lastcall.contracts import Answer, Clock, Key, Notice, Shard, Step, Store
 from lastcall.events import Event, log
 from lastcall.fold import (
@@ -283,10 +283,11 @@ class Guard:
     def report(self, run: str) -> Incident | None:
         """The incident of *run*: stops, attempts, results and totals. Kept for the newest 64 finished
         runs; None when nothing is known."""
-        return self._reporter.incident(run)
+        return self._reporter.incident(str(run))
 
     def finish(self, run: str) -> None:
         """Forget the counts of *run*; its report stays."""
+        run = str(run)
         if self._standby is not None:
             self._standby.forget(("run", run))
         try:
@@ -322,6 +323,7 @@ class Guard:
         goes on. Raises ValueError when *by* is no positive number."""
         if type(by) is not int or by < 1:
             raise ValueError(f"a limit is raised by a whole number from 1, not {by!r}")
+        run = str(run)
         step = partial(raising, budget, by)
         self._records.update([(("run", run), "turn")], step, self.clock())
         self._reporter.raised(run, budget, by)
@@ -488,8 +490,17 @@ class Guard:
     def _asked(self, call: Call, declared: ToolPolicy) -> Ticket:
         """What is needed to decide about *call*: a ticket, should it be granted."""
         call = self._scopes.place(call) or self._alone(call)
-        known = self._tool(call.name, declared, self._policy(call.where))
-        call = replace(call, policy=known.policy, version=known.by.version)
+        # By the same names as in the store and in the kill switch, which are text.
+        where = in_text(call.where)
+        known = self._tool(call.name, declared, self._policy(where))
+        call = replace(
+            call,
+            where=where,
+            id=as_text(call.id),
+            reply=as_text(call.reply),
+            policy=known.policy,
+            version=known.by.version,
+        )
         lineup = self._lineup(known, call.kind)
         if lineup.near:
             # Worked out here, since arguments may hold objects that run code of their own when looked
@@ -522,6 +533,13 @@ class Guard:
     def _policy(self, where: Where) -> Policy:
         """The policy for those who call: their own, or everybody's."""
         return (self._overrides and self._overrides(where)) or self.policy
+
+    def _own(self, where: Where) -> Policy:
+        """The same, when deciding failed, and *overrides* may be what did."""
+        own: Any = None
+        with suppress(Exception):
+            own = self._policy(where)
+        return own if isinstance(own, Policy) else self.policy
 
     def _lineup(self, known: Known, kind: Kind) -> Lineup:
         lineup = known.lineups.get(kind)
@@ -729,9 +747,7 @@ class Guard:
     def _faulted(self, call: Call, fault: Exception) -> Verdict:
         """The guard itself failed: the policy says what that means, and it is seen."""
         self._reporter.fault(call, fault)
-        policy = self.policy
-        with suppress(Exception):
-            policy = self._policy(call.where)
+        policy = self._own(call.where)
         if not policy.enforce:
             return Verdict(call, Ticket(call, settled=True))
         store = isinstance(fault, StoreError)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from lastcall.call import Call, Outcome
+from lastcall.call import Call, Outcome, Where
 from lastcall.contracts import Clock
 from lastcall.events import Announcer, Event, log
 from lastcall.report import Incident, Ledger
@@ -134,6 +134,21 @@ class Reporter:
         self._ledger.noted(call).faults.append(f"{type(fault).__name__}: {fault}")
         # What an exception says may quote an argument; an event holds none.
         self._say("fault", call, message=type(fault).__name__)
+
+    def failed(
+        self, so: str, fault: Exception, *, run: str | None = None, thread: str | None = None
+    ) -> None:
+        """The guard failed beside decisions, and *so* it is now."""
+        if isinstance(fault, StoreError):
+            log.error("%s: %s", so, fault)
+        else:
+            log.error("%s", so, exc_info=fault)
+        if run is not None:
+            about = Call("", where=Where(run=run))
+            self._ledger.noted(about).faults.append(f"{type(fault).__name__}: {fault}")
+        self._announce(
+            Event("fault", self._now(), run=run, thread=thread, message=type(fault).__name__)
+        )
 
     def raised(self, run: str, budget: str, by: int) -> None:
         """A person let *run* spend *by* more of *budget*."""

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from lastcall.call import NOWHERE, Call, Outcome, Where
+from lastcall.call import NOWHERE, Call, Outcome, Where, in_text
 from lastcall.events import log
 from lastcall.stop import Stop, Stopped
 
@@ -62,6 +62,13 @@ class Scopes:
         if run is None:
             return None
         return replace(call, where=replace(where, run=run, turn=where.turn or run))
+
+    async def ready(self) -> None:
+        """Have the frameworks look up what they would else ask the store for in `place`."""
+        for scope in self._loaded():
+            waits = scope.ready(self._guard)
+            if waits is not None:
+                await waits
 
     def prepare(self) -> None:
         """Load the scopes of the frameworks at hand, so that they see a run from its start."""
@@ -167,7 +174,8 @@ def laid(where: Where, over: Where | dict[str, Any]) -> Where:
     if unknown:
         known = ", ".join(Where.__struct_fields__)
         raise TypeError(f"no scope {min(unknown)!r}; there are {known}")
-    return replace(where, **{name: value for name, value in over.items() if value})
+    said = {name: value for name, value in over.items() if value not in (None, "", ())}
+    return in_text(replace(where, **said))
 
 
 @cache

@@ -23,6 +23,11 @@ class Pause(msgspec.Struct, frozen=True):
     run: str
     note: str = ""
 
+    @property
+    def unread(self) -> bool:
+        """Whether it could not be found out which run it is, so that it is to be asked again."""
+        return not self.run
+
 
 def types_of(rules: Iterable[Any]) -> dict[str, Any]:
     """The type of each record, by the name of its rule; COUNTER for what stores keep for tallies."""

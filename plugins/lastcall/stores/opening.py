@@ -67,7 +67,7 @@ def file_of(url: str) -> tuple[str, dict[str, Any]]:
     parts = urlsplit(url)
     ours, rest = said(parts.query)
     path = unquote(parts.path[1:])
-    if parts.netloc or rest or not path:
+    if parts.netloc or rest or not path or not parts.path.startswith("/"):
         raise ValueError(
             f"{url!r} names no file: write sqlite:///lastcall.db, or sqlite:////var/lib/lastcall.db for a"
             " path from the root"

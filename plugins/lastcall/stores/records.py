@@ -70,14 +70,14 @@ def decoded(value: str, key: Key, types: Mapping[str, Any]) -> Any:
     UnreadableRecordError."""
     body = body_of(value, key)
     kind = types.get(key[1], Any)
+    plain = Any if kind == COUNTER else kind
     try:
-        if kind == COUNTER:
-            return counter(msgspec.json.decode(body))
         try:
-            return msgspec.json.decode(body, type=kind)
+            state = msgspec.json.decode(body, type=plain)
         except msgspec.DecodeError:
             # Half a character, which a model may write and a JSON text may hold, escaped.
-            return msgspec.convert(json.loads(body), kind, strict=False)
+            state = msgspec.convert(json.loads(body), plain, strict=False)
+        return counter(state) if kind == COUNTER else state
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableRecordError(f"{named(key)} cannot be read: {error}") from None
 

@@ -174,7 +174,9 @@ class RedisStore:
                 if self._dropping:
                     await self._adropped(keys)
                 async with loop.turn(keys[0][0]):
-                    return await self._adecided(loop.client, self._deciding(keys, step, now), deadline)
+                    return await self._adecided(
+                        loop.client, self._deciding(keys, step, now), deadline
+                    )
         except TimeoutError:
             # What was sent may have arrived.
             self._copies.clear()

@@ -6,6 +6,7 @@ decision is one transaction; the step runs once, inside it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import sqlite3
@@ -156,13 +157,15 @@ class SQLiteStore:
         """Close the connections of this process."""
         home = self._home()
         home.worker.close()
-        for connection in list(home.connections):
-            connection.close()
-        home.local = threading.local()
+        # Not while another thread is in the middle of something: SQLite does not survive that.
+        with home.lock:
+            for connection in list(home.connections):
+                connection.close()
+            home.local = threading.local()
 
     async def aclose(self) -> None:
         """The same from an event loop."""
-        self.close()
+        await asyncio.to_thread(self.close)
 
     # One operation: waiting for the place to write, bounded, then all of it or nothing.
 

@@ -12,11 +12,11 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from lastcall.contracts import Answer, Key, Plan, Step, Store, Take
+from lastcall.contracts import Answer, Key, Plan, Shard, Step, Store, Take
 from lastcall.events import log
 from lastcall.stores.memory import MemoryStore
 from lastcall.stores.tallies import window_of
-from lastcall.stores.trouble import StoreError
+from lastcall.stores.trouble import StoreError, UnreadableRecordError
 
 T = TypeVar("T")
 
@@ -64,11 +64,15 @@ class Standby:
         """The state as it was known last, and what was counted on it."""
 
     def update(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
-        """The store's update, or one here. Raises StoreError when what is known is too old."""
+        """The store's update, or one here. Raises StoreError when what is known is too old, and
+        UnreadableRecordError: what is damaged is not made up for by what this process alone knows."""
         watched = Watched(step)
         if not self._resting():
             try:
                 value, answer = self._store.update(keys, watched, now)
+            except UnreadableRecordError:
+                # The store is there, and others' records may be well.
+                raise
             except StoreError as error:
                 self._fails(error)
             else:
@@ -82,12 +86,18 @@ class Standby:
         if not self._resting():
             try:
                 value, answer = await self._store.aupdate(keys, watched, now)
+            except UnreadableRecordError:
+                raise
             except StoreError as error:
                 self._fails(error)
             else:
                 self._answers(keys, watched, answer, now)
                 return value, answer
         return self._served(keys, step, now)
+
+    def forget(self, shard: Shard) -> None:
+        """Its run is finished."""
+        self.here.drop(shard)
 
     def _resting(self) -> bool:
         return self._failed is not None and self._monotonic() - self._failed < PAUSE
