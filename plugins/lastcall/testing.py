@@ -1,4 +1,5 @@
-"""What tests of guarded agents need: a clock that stands still, a store that fails, a look at a stop."""
+"""What tests of guarded agents need: a clock that stands still, a store that fails, a service that limits its
+callers, a look at a stop."""
 
 from __future__ import annotations
 
@@ -6,9 +7,23 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeVar, get_args
 
 from lastcall.contracts import Answer, Key, Shard, Step, Store
+from lastcall.simulated import Charge, LostAnswerError, Request, Response, SimulatedProvider
+from lastcall.simulated_http import served
 from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
 from lastcall.stores.trouble import StoreError, UnreadableRecordError
+
+__all__ = [
+    "Charge",
+    "FailingStore",
+    "FakeClock",
+    "LostAnswerError",
+    "Request",
+    "Response",
+    "SimulatedProvider",
+    "assert_stopped",
+    "served",
+]
 
 T = TypeVar("T")
 
