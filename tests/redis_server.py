@@ -27,7 +27,8 @@ class RedisServer:
     def __init__(self, folder=None, *options, port=None):
         self._folder = folder
         self._options = options
-        self.port = port or free_port()
+        # The nodes of a cluster speak to each other 10,000 ports further up.
+        self.port = port or free_port(55_000 if "--cluster-enabled" in options else 65_536)
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._process = None
 
@@ -80,7 +81,10 @@ class RedisServer:
             self._process.wait()
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+def free_port(below=65_536):
+    while True:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+        if port < below:
+            return port

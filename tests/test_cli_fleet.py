@@ -14,7 +14,7 @@ import pytest
 
 from lastcall import Call, Guard, Outcome, Policy, ToolPolicy, Where
 from lastcall.cli import main
-from lastcall.rules import Cooling, Quarantine, Streak
+from lastcall.rules import Breaker, Budget, Cooling, Limit, Quarantine, Streak
 from lastcall.stores import open_store
 from lastcall.testing import assert_stopped
 
@@ -33,7 +33,18 @@ def no_settings(monkeypatch):
 
 @pytest.fixture
 def url(tmp_path):
-    return f"sqlite:///{tmp_path}/lastcall.db"
+    made = f"sqlite:///{tmp_path}/lastcall.db"
+    store = open_store(made)
+    store.shards("run", 0.0)
+    store.close()
+    return made
+
+
+def test_a_file_that_is_not_there_is_made_and_said(lastcall, tmp_path):
+    """Perhaps it is mistyped, and nobody will ever look there."""
+    code, out, err = lastcall("ready", "--store", f"sqlite:///{tmp_path}/mistyped.db")
+    assert (code, out) == (0, "ready\n")
+    assert err == f"lastcall: {tmp_path}/mistyped.db is not there yet; it is made\n"
 
 
 @pytest.fixture
@@ -271,6 +282,7 @@ class TestStatus:
                 }
             ],
             "quarantined": 1,
+            "breakers": [],
         }
 
     def test_a_file_alone_knows_of_nothing_else(self, lastcall, path):
@@ -280,6 +292,7 @@ class TestStatus:
             "kills": [],
             "cooling": None,
             "quarantined": None,
+            "breakers": None,
         }
 
 
@@ -315,6 +328,44 @@ class TestReady:
         assert out.startswith("not ready: dependency 'bank' is cooling off until")
         clock.tick(120)
         assert lastcall("ready", "--store", url, "--dependency", "bank")[0] == 0
+
+    def test_a_dependency_is_not_while_its_breaker_is_open(self, lastcall, url, fleet, clock):
+        tools = {"pay": ToolPolicy(dependency="bank/eu", credential="live")}
+        guard = Guard(Policy(rules=(Breaker(),), tools=tools), store=open_store(url), clock=clock)
+        for n in range(5):
+            made(guard, n, kind="error", status=503, grade="passing", error="down")
+        asked = ("ready", "--store", url, "--dependency", "bank/eu")
+        said = (
+            "breaker of 'bank/eu' (credential 'live') is open until 2027-01-15T08:00:30Z (in 30 s),"
+            " since 2027-01-15T08:00:00Z: HTTP 503, run r1\n"
+        )
+        assert lastcall(*asked) == (75, f"not ready: {said}", "")
+        assert lastcall("ready", "--store", url, "--dependency", "bank")[0] == 0
+        _, out, _ = lastcall("status", "--store", url)
+        assert out.endswith(f"not closed:\n  {said}")
+        clock.tick(30)
+        assert lastcall(*asked) == (0, "ready\n", "")
+        _, out, _ = lastcall("status", "--store", url, "--json")
+        assert json.loads(out)["breakers"] == [
+            {
+                "dependency": "bank/eu",
+                "credential": "live",
+                "state": "half-open",
+                "until": None,
+                "seconds": 0.0,
+                "since": "2027-01-15T08:00:00Z",
+                "status": 503,
+                "run": "r1",
+            }
+        ]
+        _, out, _ = lastcall("status", "--store", url)
+        assert "'live') is half-open, since 2027" in out
+        for n in range(2):
+            made(guard, n, content="paid")
+        guard.close()
+        _, out, _ = lastcall("status", "--store", url, "--json")
+        (one,) = json.loads(out)["breakers"]
+        assert (one["state"], one["seconds"]) == ("ramp", 30.0)
 
     @pytest.mark.parametrize(
         ("kill", "asked", "code"),
@@ -463,6 +514,15 @@ class TestRaise:
         assert made(guard, 2).stop.reason == "ceiling"
         words = ("raise", "--store", url, "--run", "r1", "--calls", "1", "--tool", "pay")
         assert lastcall(*words)[1] == "raised: calls:pay of run 'r1' by 1\n"
+        assert made(guard, 3).stop is None
+
+    def test_money_by_an_amount(self, lastcall, url, fleet):
+        limit = Limit(quantity="money", per="run", window=None, most="1.00")
+        guard = fleet(rules=[Budget(limits=(limit,))], tools={"pay": ToolPolicy(cost="0.60")})
+        made(guard, 1)
+        assert made(guard, 2).stop.cause == "money/run"
+        words = ("raise", "--store", url, "--run", "r1", "--calls", "+0.20", "--budget", "money/run")
+        assert lastcall(*words)[1] == "raised: money/run of run 'r1' by 0.20\n"
         assert made(guard, 3).stop is None
 
     def test_a_run_that_nobody_knows_is_told(self, lastcall, url, fleet):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from lastcall import Call, Guard, Outcome, Stop, ToolPolicy, Verdict
@@ -82,7 +83,7 @@ class Asking:
         while self.questions < verdict.call.asked:
             self._put({"question": "This call was let pass before; is it still to be made?"})
 
-    def person(self, verdict: Verdict) -> tuple[str | None, int | None]:
+    def person(self, verdict: Verdict) -> tuple[str | None, int | Decimal | None]:
         """What a person decides about the call that *verdict* refuses, and by how much a limit is raised;
         None where there is nobody to ask, and the refusal stands."""
         stop = verdict.ending or verdict.stop
@@ -117,22 +118,36 @@ def askable(stop: Stop) -> bool:
 
 def question(stop: Stop, wrong: str | None) -> dict[str, Any]:
     """What the person is shown: the value of the interrupt."""
-    answers: list[Any] = [GO_ON, {RAISE: stop.limit or 1}, END]
+    # What is asked travels as JSON, which has no amounts of money but as text.
+    limit = str(stop.limit) if isinstance(stop.limit, Decimal) else stop.limit
+    answers: list[Any] = [GO_ON, {RAISE: limit or 1}, END]
     asked = {"lastcall": stop.model_dump(mode="json"), "question": stop.text, "answers": answers}
     return asked if wrong is None else {**asked, "wrong": wrong}
 
 
-def read(answer: Any) -> tuple[str | None, int | None]:
+def read(answer: Any) -> tuple[str | None, int | Decimal | None]:
     """The decision in an answer, None when there is none, and by how much a limit is raised."""
     if answer is True or answer == GO_ON:
         return GO_ON, None
     if answer is False or answer == END:
         return END, None
     if isinstance(answer, Mapping) and answer.keys() == {RAISE}:
-        more = answer[RAISE]
-        if type(more) is int and more > 0:
+        more = amount(answer[RAISE])
+        if more is not None and more > 0:
             return RAISE, more
     return None, None
+
+
+def amount(value: Any) -> int | Decimal | None:
+    """*value*, a whole number or an amount of money as text; None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = Decimal(value)
+        except InvalidOperation:
+            return None
+    if isinstance(value, Decimal):
+        return value if value.is_finite() else None
+    return value if type(value) is int else None
 
 
 def interrupt(value: Any) -> Any:

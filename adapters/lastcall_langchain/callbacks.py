@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from lastcall import Call, Guard, Outcome, Ticket
 from lastcall_langchain import outcomes
+from lastcall_langchain.arguments import own
 from lastcall_langchain.ask import leave
 from lastcall_langchain.breakpoints import told_of_breakpoints
 from lastcall_langchain.endings import Refusing, put_aside
@@ -71,7 +72,7 @@ class GuardCallbackHandler(Refusing):
         at = None if run.parent is None else run.parent.id
         if self.guard.inside(tool, SEAM, at) or not RUNS.claimed(run, self.guard):
             return
-        args = input_str if inputs is None else inputs
+        args = input_str if inputs is None else own(inputs)
         self._judge(Call(tool, args, id=run.call_id), run, metadata)
 
     @override

@@ -95,7 +95,7 @@ class GuardMiddleware(AgentMiddleware):
         verdict = leave(self.guard, request(where_of(place(self.guard))))
         unused = self._granted(verdict)
         if unused is not None:
-            self.guard.observe(unused, Outcome("cancelled"))
+            self.guard.observe(unused, Outcome("cancelled", started=False))
         return self._leaving(verdict, state)
 
     @override
@@ -108,7 +108,7 @@ class GuardMiddleware(AgentMiddleware):
         verdict = await aleave(self.guard, request(where_of(await aplace(self.guard))))
         unused = self._granted(verdict)
         if unused is not None:
-            await self.guard.aobserve(unused, Outcome("cancelled"))
+            await self.guard.aobserve(unused, Outcome("cancelled", started=False))
         return self._leaving(verdict, state)
 
     @override

@@ -126,7 +126,7 @@ def failed(request_id: UUID, error: BaseException) -> None:
 
 def unmade(request_id: UUID) -> None:
     """*request_id* was refused by one of the guards, so it is not made."""
-    settle(closed(request_id), Outcome("cancelled"))
+    settle(closed(request_id), Outcome("cancelled", started=False))
 
 
 def lost(request_id: UUID) -> None:

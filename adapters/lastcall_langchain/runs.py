@@ -416,7 +416,7 @@ def finish(over: Iterable[Root]) -> None:
         for close in tuple(root.open.values()):
             close()
         for guard, ticket in root.unused:
-            guard.observe(ticket, Outcome("cancelled"))
+            guard.observe(ticket, Outcome("cancelled", started=False))
         root.unused.clear()
         for guard in tuple(root.guards):
             guard.finish(root.run)

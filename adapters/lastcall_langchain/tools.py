@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as made
 
 from lastcall import Call, Guard, ToolPolicy
+from lastcall_langchain.arguments import own
 from lastcall_langchain.outcomes import hear
 from lastcall_langchain.passing import Passage, apassed, declared_in, passed
 from lastcall_langchain.places import PLAIN
@@ -168,7 +169,8 @@ def passage_of(
     """How a call that `run` or `arun` was asked for passes *guard* at *seam*."""
     args = tool_input
     if isinstance(tool_input, dict):
-        args = tool._filter_injected_args(tool_input)  # noqa: SLF001 - as LangChain's own callbacks
+        # As LangChain's own callbacks do it.
+        args = own(tool._filter_injected_args(tool_input))  # noqa: SLF001
     config = kwargs.get("config") or {"callbacks": kwargs.get("callbacks")}
     call = Call(tool.name, args, id=kwargs.get("tool_call_id"))
     return Passage(guard, seam, call, config, declared, aliases_of(tool, guard))

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from agents.tool_context import ToolContext
 
 from lastcall_openai_agents import _sdk
-from lastcall_openai_agents.runs import loosened
+from lastcall_openai_agents.runs import aloosened
 from lastcall_openai_agents.seams import Seam
 
 
@@ -45,7 +45,7 @@ def hearing(on_event: Callable[..., Any]) -> Callable[..., Any]:
                 known = heard[self] = _sdk.items_of(self)
             if item.item_id not in known:
                 known.add(item.item_id)
-                loosened(id(_sdk.usage_of(self)))
+                await aloosened(id(_sdk.usage_of(self)))
         return await on_event(self, event)
 
     return hearing

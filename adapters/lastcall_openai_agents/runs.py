@@ -288,12 +288,12 @@ class Frame:
     def drop(self) -> None:
         """Nothing more will come of the calls whose body has not begun."""
         for guard, ticket in self._unbegun():
-            guard.observe(ticket, Outcome("cancelled"))
+            guard.observe(ticket, Outcome("cancelled", started=False))
 
     async def adrop(self) -> None:
         """`drop` for an event loop."""
         for guard, ticket in self._unbegun():
-            await guard.aobserve(ticket, Outcome("cancelled"))
+            await guard.aobserve(ticket, Outcome("cancelled", started=False))
 
     def _unanswered(self) -> Outcome:
         return Outcome("lost" if self.asking else "cancelled")
@@ -417,7 +417,8 @@ def when_gone(anchor: object, work: Callable[[], None]) -> None:
 
 
 def catch_up() -> None:
-    """Do what is left to do for runs that are gone."""
+    """Do what is left to do for runs that are gone. Nobody can await it, so what a run under another runner
+    left open waits for the store, in an event loop too."""
     with suppress(IndexError):
         while True:
             _OVER.popleft()()
@@ -481,6 +482,13 @@ def loosened(anchor: int) -> None:
     frame = _ANCHORED.pop(anchor, None)
     if frame is not None:
         frame.close()
+
+
+async def aloosened(anchor: int) -> None:
+    """`loosened` for an event loop."""
+    frame = _ANCHORED.pop(anchor, None)
+    if frame is not None:
+        await frame.aclose()
 
 
 def swept(over: list[str], guards: list[Guard]) -> None:

@@ -81,6 +81,7 @@ class GuardedServer:
         except BaseException as error:
             outcome = guard.raised(ticket, error)
             if outcome.kind == "cancelled":
+                # Not awaited: what is being cancelled may not get to run again.
                 guard.observe(ticket, outcome)
                 raise
             stop = told(await guard.aobserve(ticket, outcome))

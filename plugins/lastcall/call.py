@@ -6,6 +6,7 @@ They are msgspec Structs, not dataclasses, because four are built for every tool
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -161,6 +162,12 @@ class Outcome(Struct, frozen=True, dict=True):
     hosted: Mapping[str, int | None] = {}
     """Of a request to a model: the calls that its provider made by itself, by the tool's name. None: the
     tool was offered, and whether it was called is not shown."""
+    transport: bool = False
+    """Whether it failed because a service was not reached, or did not answer in time."""
+    cost: Decimal | None = None
+    """What it cost, in the currency of the policy; None: not known."""
+    started: bool = True
+    """False: its body never began, so nothing was spent."""
 
     @property
     def known(self) -> bool:

@@ -9,12 +9,22 @@ import time
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from lastcall.commands import kill, quarantine, raising, ready, replay, revive, status
+from lastcall.commands import (
+    baseline,
+    explain,
+    kill,
+    quarantine,
+    raising,
+    ready,
+    replay,
+    revive,
+    status,
+)
 from lastcall.commands.codes import INTERRUPTED, OK, UNUSABLE, CommandError
 from lastcall.contracts import Clock
 from lastcall.policy_file import PolicyError
 
-COMMANDS = (replay, kill, revive, status, ready, quarantine, raising)
+COMMANDS = (replay, baseline, explain, kill, revive, status, ready, quarantine, raising)
 
 
 def main(argv: Sequence[str] | None = None, *, clock: Clock = time.time) -> int:

@@ -41,9 +41,9 @@ class Halt(Struct, Generic[S], frozen=True):
 
 
 class Noted(Struct, Generic[S], frozen=True):
-    """A new state together with a notice: it is worth an event, and no stop."""
+    """A new state (None: it is forgotten) together with a notice: it is worth an event, and no stop."""
 
-    state: S
+    state: S | None
     notice: Notice
 
 
@@ -53,10 +53,12 @@ class Rule(Protocol[S]):
     A rule that gives back the very object it was given writes nothing; None forgets the record. One that
     is to stand in a policy file is a pydantic model too; `lastcall.rules.Settings` is a base for it.
 
-    Three more methods are optional. `shared(call) -> Key` names a record of the part "shared".
+    Some more methods are optional. `shared(call) -> Key` names a record of the part "shared".
     `ended(state, call, stop, now) -> S` hears of every stop that closes a tool or ends what is running,
     in the same step of the store. `pardoned(state, call) -> S | None` hears that a person let the call
     pass. `beside(tool) -> tuple[Rule, ...]` gives rules that come with this one, for calls of *tool*.
+    `until(state, call) -> float | None` says when the time of the run is over, in epoch seconds.
+    `fleetwide() -> Rule` gives the rule as it is where several processes share the store.
     """
 
     name: ClassVar[str]
@@ -76,7 +78,7 @@ class Rule(Protocol[S]):
         """The record before anything happened."""
         ...
 
-    def before(self, state: S, call: Call, now: float) -> S | Stop | None:
+    def before(self, state: S, call: Call, now: float) -> S | Stop | Noted[S] | None:
         """What the rule thinks of a call that is about to be made."""
         ...
 
@@ -135,9 +137,9 @@ Release = Give | Free
 
 class Notice(Struct, frozen=True, gc=False):
     """Something worth an event. With *count* it is counted, and the *alert*-th in its window is worth an
-    alert besides."""
+    alert besides; what `before` notes has none."""
 
-    kind: Literal["alert", "quarantined"]
+    kind: Literal["alert", "quarantined", "breaker"]
     message: str
     count: Take | None = None
     alert: int | None = None
@@ -146,10 +148,12 @@ class Notice(Struct, frozen=True, gc=False):
 class Tally(Protocol):
     """A rule over counters that many workers share; the store executes them itself, so they are exact.
 
-    The window of a counter belongs into its key: one counter has windows of one length. Two more methods
+    The window of a counter belongs into its key: one counter has windows of one length. Some more members
     are optional. `overdue(call, taken_at, now) -> str | None` says of a call that is over whether it held
     what it took for too long. `unplaced(call) -> tuple[str, ...]` says which limits cannot be applied
-    because it is not known whose call this is, and what to do about it.
+    because it is not known whose call this is, and what to do about it. `amount(claim, count) -> int |
+    Decimal` is a count as it is shown, where that is not the count. `priced`: True when it has to be known
+    what calls cost.
     """
 
     name: ClassVar[str]
@@ -172,8 +176,11 @@ class Tally(Protocol):
         """The name and the limit of what the claim takes from, as they are shown."""
         ...
 
-    def settle(self, call: Call, outcome: Outcome, taken_at: float) -> tuple[Release, ...]:
-        """What goes back, of what was taken at *taken_at*, once the outcome is known."""
+    def settle(
+        self, call: Call, outcome: Outcome, taken_at: float
+    ) -> tuple[Release | Take, ...]:
+        """What goes back, of what was taken at *taken_at*, once the outcome is known; and what is taken
+        besides, without a limit, as long as the window of *taken_at* lasts."""
         ...
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 
+from lastcall.money import Amount
 from lastcall.stop import Stop
 
 log = logging.getLogger("lastcall")
@@ -18,8 +19,8 @@ class Event(Struct, frozen=True):
 
     attempt: a call was allowed and is over. refused: a call was not. stop: an allowed call's answer
     was turned into a stop. shadow: a rule that does not enforce would have stopped the call. alert: a
-    threshold was crossed. quarantined: a call is refused in every run for a while. fault: the guard
-    itself failed. finished: a run is over. raised: a person raised a limit. policy: another policy counts.
+    threshold was crossed. quarantined: a call is refused in every run for a while. breaker: one
+    opened, tried a call, or closed. retry: a call is about to be made again. fault: the guard itself failed. finished: a run is over. raised: a person raised a limit. policy: another policy counts.
     """
 
     kind: Literal[
@@ -29,6 +30,8 @@ class Event(Struct, frozen=True):
         "shadow",
         "alert",
         "quarantined",
+        "breaker",
+        "retry",
         "fault",
         "finished",
         "raised",
@@ -43,9 +46,9 @@ class Event(Struct, frozen=True):
     status: int | None = None
     verdict: Literal["allowed", "refused", "stopped"] | None = None
     reason: str | None = None
-    remaining: Mapping[str, int] = {}
-    limit: int | None = None
-    observed: int | None = None
+    remaining: Mapping[str, Amount] = {}
+    limit: Amount | None = None
+    observed: Amount | None = None
     message: str | None = None
     agent: str | None = None
     user: str | None = None
@@ -73,6 +76,7 @@ LEVELS = {
     "finished": logging.DEBUG,
     "alert": logging.WARNING,
     "quarantined": logging.WARNING,
+    "breaker": logging.WARNING,
     "fault": logging.ERROR,
 }
 """How loud each kind of event is; the others are information."""

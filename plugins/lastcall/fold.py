@@ -11,11 +11,13 @@ from msgspec.structs import replace
 
 from lastcall.call import Call, Kind, Outcome
 from lastcall.contracts import Claim, Halt, Key, Noted, Notice, Part, Plan, Release, Take
+from lastcall.money import Amount, money, units
 from lastcall.past import NOTHING
 from lastcall.rules.near import Near
 from lastcall.rules.refusals import Refusals
 from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
+from lastcall.stores.tallies import bucket
 from lastcall.tool import ToolPolicy
 from lastcall.turn import Ended, Turn, asked_of, identity_of
 from lastcall.verdict import WIDTH, Ticket
@@ -59,6 +61,12 @@ class Lineup(Struct, frozen=True, gc=False):
     overdue: tuple[Callable[[Call, float, float], str | None], ...] = ()
     unplaced: tuple[Callable[[Call], tuple[str, ...]], ...] = ()
     """The methods of those names, of each tally that has them."""
+    untils: tuple[tuple[Callable[[Any, Call], float | None], int, Any], ...] = ()
+    """`until` of each rule that has one, the place of its record, and it."""
+    amounts: Mapping[str, Callable[[Claim, int], Amount]] = {}
+    """`amount` of each tally that has one, by its name."""
+    priced: bool = False
+    """Whether a tally wants to know what calls cost."""
 
     @classmethod
     def of(
@@ -76,6 +84,7 @@ class Lineup(Struct, frozen=True, gc=False):
         records: list[tuple[str, int]] = []
         shared: list[tuple[int, Callable[[Call], Key]]] = []
         ends: list[tuple[Closing, int, Any]] = []
+        untils: list[tuple[Callable[[Any, Call], float | None], int, Any]] = []
         looking = [rule for rule in rules if kind in rule.kinds]
         for rule in looking:
             part = rule.record(tool) if hasattr(rule, "record") else None
@@ -91,6 +100,8 @@ class Lineup(Struct, frozen=True, gc=False):
                 shared.append((place, rule.shared))
             if place and hasattr(rule, "ended"):
                 ends.append((rule.ended, place, rule))
+            if place and hasattr(rule, "until"):
+                untils.append((rule.until, place, rule))
         tallies = tuple(rule for rule in looking if hasattr(rule, "takes"))
         near = any(isinstance(rule, Near) for rule in looking)
         return cls(
@@ -105,6 +116,9 @@ class Lineup(Struct, frozen=True, gc=False):
             tuple(ends),
             tuple(tally.overdue for tally in tallies if hasattr(tally, "overdue")),
             tuple(tally.unplaced for tally in tallies if hasattr(tally, "unplaced")),
+            tuple(untils),
+            {tally.name: tally.amount for tally in tallies if hasattr(tally, "amount")},
+            any(getattr(tally, "priced", False) for tally in tallies),
         )
 
 
@@ -117,11 +131,13 @@ class Decided(Struct, frozen=True, gc=False):
     shadow: tuple[Stop, ...] = ()
     claims: tuple[Claim, ...] = ()
     owners: tuple[Any, ...] = ()
-    """The tally of each claim."""
+    """The tally of each claim; of a settlement's, of the last ones."""
     led: Callable[[int], tuple[Stop, ...]] | None = None
     """What it leads to when the store refuses that claim."""
+    until: float | None = None
+    """When the time of the run is over."""
     notices: tuple[Notice, ...] = ()
-    """What an outcome is worth events for; their counts are the claims."""
+    """What an outcome, or a grant, is worth events for; the counts of an outcome's are the claims."""
 
 
 def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
@@ -162,6 +178,7 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
         return refusal(call, turn, stop, lineup, records, now)
     writes: list[tuple[int, Any]] = []
     shadow: list[Stop] = []
+    notices: tuple[Notice, ...] = ()
     kind = call.kind
     fresh = kind == "tool"
     for before, place, quiet, rule in lineup.asks:
@@ -180,10 +197,16 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
                 return refusal(call, turn, said, lineup, records, now, shadow)
             shadow.append(said)
         else:
+            if type(said) is Noted:
+                notices += (said.notice,)
+                said = said.state
             writes.append((place, said))
     claims, owners = claimed(call, lineup)
     granted = turn.granted(call, identity)
-    if granted is not turn:
+    if granted is not turn or (
+        records[0] is None and any(each.key[0] == call.shard for each in claims)
+    ):
+        # A request alone writes nothing, but what it took of its run is given back to a run that is there.
         writes.append((0, granted))
 
     def refused(index: int) -> Plan[Decided]:
@@ -192,10 +215,23 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
         stop = owners[index].stop(call, claims[index], over, now)
         return refusal(call, turn, stop, lineup, records, now)
 
-    decided = Decided(
-        call, (), tuple(shadow), claims, owners, lambda index: refused(index).value.stops[1:]
-    )
+    led = lambda index: refused(index).value.stops[1:]  # noqa: E731
+    until = over_at(call, lineup, records, writes) if lineup.untils else None
+    decided = Decided(call, (), tuple(shadow), claims, owners, led, until, notices)
     return Plan(decided, writes, claims, (), lambda index: refused(index).writes)
+
+
+def over_at(
+    call: Call, lineup: Lineup, records: Sequence[Any], writes: Sequence[tuple[int, Any]]
+) -> float | None:
+    """When the time of the run is over, by the rules that enforce one."""
+    known: list[float] = []
+    for until, place, rule in lineup.untils:
+        state = next((state for at, state in writes if at == place), records[place])
+        at = until(state, call) if state is not None and lineup.enforce and rule.enforce else None
+        if at is not None:
+            known.append(at)
+    return min(known, default=None)
 
 
 def observing(
@@ -244,18 +280,40 @@ def observing(
                 settled = settled.stopped(each)
         if settled is not turn:
             writes.append((0, settled))
-    releases: tuple[Release, ...] = ()
-    for tally in lineup.tallies:
-        releases += tally.settle(call, outcome, ticket.time)
+    releases, takes, owners = settling(ticket, lineup, outcome, now, over=turn is None)
     for overdue in lineup.overdue:
         late = overdue(call, ticket.time, now)
         if late is not None:
             notices.append(Notice("alert", late))
-    if not notices:
+    if not notices and not takes:
         return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, (), releases)
-    counts = tuple(notice.count for notice in notices if notice.count is not None)
-    decided = Decided(call, tuple(stops), tuple(shadow), counts, notices=tuple(notices))
-    return Plan(decided, writes, counts, releases)
+    counts = [notice.count for notice in notices if notice.count is not None]
+    claims = (*counts, *takes)
+    decided = Decided(
+        call, tuple(stops), tuple(shadow), claims, tuple(owners), notices=tuple(notices)
+    )
+    return Plan(decided, writes, claims, releases)
+
+
+def settling(
+    ticket: Ticket, lineup: Lineup, outcome: Outcome, now: float, *, over: bool
+) -> tuple[list[Release], list[Take], list[Any]]:
+    """What goes back, what is taken besides, and whose each of that is. *over*: the run is, and its own
+    counters with it."""
+    call, since = ticket.call, ticket.time
+    releases: list[Release] = []
+    takes: list[Take] = []
+    owners: list[Any] = []
+    for tally in lineup.tallies:
+        for move in tally.settle(call, outcome, since):
+            if over and move.key[0] == call.shard:
+                continue
+            if not isinstance(move, Take):
+                releases.append(move)
+            elif bucket(move.window, since) == bucket(move.window, now):
+                takes.append(move)
+                owners.append(tally)
+    return releases, takes, owners
 
 
 def closing(
@@ -307,6 +365,19 @@ def ending(call: Call, stop: Stop, records: Sequence[Any]) -> Plan[None]:
     """A person ended the run by *stop*."""
     turn: Turn = (records[0] or Turn()).at(call)
     return Plan(None, [(0, turn.stopped(stop))])
+
+
+def raised_by(budget: str, by: Amount) -> int:
+    """By how much the counter of *budget* may go up when its limit is raised by *by*. Raises ValueError
+    when that is no positive number, or of money no amount."""
+    if budget.startswith("money"):
+        more = units(money(by))
+        if more < 1:
+            raise ValueError(f"a limit of money is raised by more than 0, not {by!r}")
+        return more
+    if type(by) is not int or by < 1:
+        raise ValueError(f"a limit is raised by a whole number from 1, not {by!r}")
+    return by
 
 
 def raising(budget: str, by: int, records: Sequence[Any]) -> Plan[None]:

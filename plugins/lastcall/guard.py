@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, Token
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from lastcall import status, waiting
 from lastcall.call import Call, Kind, Outcome, Where, as_text, in_text
-from lastcall.contracts import Answer, Clock, Key, Notice, Shard, Step, Store
+from lastcall.contracts import Answer, Claim, Clock, Key, Notice, Shard, Step, Store, Take
 from lastcall.events import Event, log
 from lastcall.fold import (
     Decided,
@@ -25,9 +26,12 @@ from lastcall.fold import (
     deciding,
     keys_of,
     observing,
+    raised_by,
     raising,
 )
+from lastcall.money import Amount, money
 from lastcall.policy import Policy
+from lastcall.prices import UnknownPriceError, cost_of
 from lastcall.report import Incident
 from lastcall.reporter import Reporter
 from lastcall.rounds import Rounds
@@ -41,9 +45,13 @@ from lastcall.stores.trouble import StoreError
 from lastcall.switch import Switch
 from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.verdict import Ticket, Verdict
+from lastcall.volume import Volume
 from lastcall.waiting import Errand, Waiting
 from lastcall.words import words
 from lastcall.wrapping import Calling, wrapped
+
+if TYPE_CHECKING:
+    from lastcall.retrying import Retries
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -115,10 +123,14 @@ class Guard:
         self._scopes = Scopes(self, scope)
         self._known: dict[tuple[int, str, int], Known] = {}
         self._declared: dict[str, ToolPolicy] = {}
-        self._inside: ContextVar[tuple[tuple[str, str, Any], ...]] = ContextVar(
+        self._inside: ContextVar[tuple[tuple[str, str, Any, list[Decimal]], ...]] = ContextVar(
             "lastcall_inside", default=()
         )
+        self._paid: ContextVar[tuple[Decimal, ...]] = ContextVar("lastcall_paid", default=())
         self._warned = False
+        self._volume = Volume()
+        self.held: set[str | None] = set()
+        """Runs of one call each that go on after an attempt is over."""
         self._said: dict[str, Call] = {}
         self._rounds = Rounds()
         self._settlements: set[asyncio.Task[Any]] = set()
@@ -179,6 +191,7 @@ class Guard:
             return Verdict(ticket.call)
         ticket.settled = True
         try:
+            outcome = self._priced(ticket, outcome)
             now, step = self._settling(ticket, outcome)
             decided, answer = self._kept(ticket).update(ticket.keys, step, now)
             return self._observed(ticket, outcome, decided, answer)
@@ -191,6 +204,7 @@ class Guard:
             return Verdict(ticket.call)
         ticket.settled = True
         try:
+            outcome = self._priced(ticket, outcome)
             now, step = self._settling(ticket, outcome)
             update = self._kept(ticket).aupdate(ticket.keys, step, now)
             decided, answer = await self._settled(ticket, outcome, update)
@@ -209,24 +223,37 @@ class Guard:
         """The outcome of a call that returned *value*, read by the policy of its tool. *failed* and
         *status_code* are what is known beside the value."""
         policy = ticket.policy or self.policy
-        return status.returned(
-            value,
-            ticket.call.policy,
-            failed=failed,
-            status=status_code,
-            terminal=policy.terminal_statuses,
-            statuses=policy.statuses,
+        return self.paid(
+            status.returned(
+                value,
+                ticket.call.policy,
+                failed=failed,
+                status=status_code,
+                terminal=policy.terminal_statuses,
+                statuses=policy.statuses,
+            )
         )
 
     def raised(self, ticket: Ticket, error: BaseException) -> Outcome:
         """The outcome of a call that raised *error*."""
         policy = ticket.policy or self.policy
-        return self._scopes.raised(error) or status.raised(
-            error,
-            ticket.call.policy,
-            terminal=policy.terminal_statuses,
-            statuses=policy.statuses,
+        return self.paid(
+            self._scopes.raised(error)
+            or status.raised(
+                error,
+                ticket.call.policy,
+                terminal=policy.terminal_statuses,
+                statuses=policy.statuses,
+            )
         )
+
+    def paid(self, outcome: Outcome) -> Outcome:
+        """*outcome* with what the body that has just ended said it cost."""
+        costs = self._paid.get()
+        if not costs:
+            return outcome
+        self._paid.set(())
+        return replace(outcome, cost=sum(costs, Decimal(0)))
 
     # For people.
 
@@ -258,6 +285,29 @@ class Guard:
         if fn is None:
             return partial(wrapped, self, **tool)
         return wrapped(self, fn, **tool)
+
+    def spent(self, cost: Decimal | int | str) -> bool:
+        """Say, in the body of a guarded tool, what the call really costs (several times: together), in the
+        currency of the policy. It counts instead of what is declared of the tool. False, and nothing
+        else, outside a guarded call. Raises ValueError for a float."""
+        exact = money(cost)
+        bodies = self._inside.get()
+        if bodies:
+            bodies[-1][3].append(exact)
+        return bool(bodies)
+
+    def retrying(self, **settings: Any) -> Retries:
+        """Guard functions and retry what fails in passing: `@guard.retrying(attempts=3, deadline=20.0)`.
+
+        Each further attempt passes the guard as a call of the kind "attempt", and spends. *settings* are
+        those of `lastcall.retrying.Retries`: `attempts`, `deadline` and `longest` (seconds), `budget`,
+        `wait`, `repeatable`, `alert`, and the fields of `ToolPolicy` with `name`, as for `wrap`.
+        """
+        # tenacity takes longer to import than all of this.
+        from lastcall.retrying import Retries  # noqa: PLC0415
+
+        self._scopes.prepare()
+        return Retries(self, **settings)
 
     def declare(self, tool: str, declared: ToolPolicy) -> None:
         """Keep what the maker of *tool* said of it, for seams that see nothing but its name. Two makers of
@@ -317,14 +367,13 @@ class Guard:
         """Put back what `snapshot` gave. Raises ValueError for anything else."""
         self.store.load(decoded(snapshot, self.policy.rules), self.clock())
 
-    def raise_limit(self, run: str, by: int, *, budget: str = "calls") -> None:
+    def raise_limit(self, run: str, by: Amount, *, budget: str = "calls") -> None:
         """Let *run* spend *by* more of *budget*: `calls`, `calls:TOOL` for one tool, or the name of a limit
         of `Budget` (`calls/hour/agent`), in this run alone. What was ended because this budget was spent
-        goes on. Raises ValueError when *by* is no positive number."""
-        if type(by) is not int or by < 1:
-            raise ValueError(f"a limit is raised by a whole number from 1, not {by!r}")
+        goes on. Of money *by* is an amount. Raises ValueError when *by* is no positive number."""
+        more = raised_by(budget, by)
         run = str(run)
-        step = partial(raising, budget, by)
+        step = partial(raising, budget, more)
         self._records.update([(("run", run), "turn")], step, self.clock())
         self._reporter.raised(run, budget, by)
 
@@ -359,12 +408,14 @@ class Guard:
         itself perhaps, is told from it; None: not known."""
         return any(
             name == tool and mark != seam and (at is None or place is None or at == place)
-            for name, mark, place in self._inside.get()
-        ) or (seam in ("wrap", "calling") and self._scopes.covers(tool))
+            for name, mark, place, _ in self._inside.get()
+        ) or (seam in ("wrap", "calling", "retrying") and self._scopes.covers(tool))
 
     def enter(self, tool: str, seam: str, at: Any = None) -> Token[Any]:
         """Mark the body of a guarded call of *tool*, made *at*, in this context, until `leave`."""
-        return self._inside.set((*self._inside.get(), (tool, seam, at)))
+        if self._paid.get():
+            self._paid.set(())
+        return self._inside.set((*self._inside.get(), (tool, seam, at, [])))
 
     def caller(self) -> Any:
         """The place in a framework's run where a tool was called, asked in its body."""
@@ -372,6 +423,9 @@ class Guard:
 
     def leave(self, token: Token[Any]) -> None:
         """Take back the mark."""
+        bodies = self._inside.get()
+        if bodies and bodies[-1][3]:
+            self._paid.set(tuple(bodies[-1][3]))
         undone(self._inside, token)
 
     def shown(self, value: Any) -> Any:
@@ -387,7 +441,7 @@ class Guard:
     # An outage breaks nobody's run: none of it raises what the store raises. The twins differ in `await` alone.
 
     def pardon(
-        self, verdict: Verdict, more: int | None = None, *, asked: int = 1
+        self, verdict: Verdict, more: Amount | None = None, *, asked: int = 1
     ) -> Verdict | None:
         """A person let the call of *verdict* pass: what led to its stops is forgotten, and a budget that
         was spent is raised by *more* (default: by its limit). *asked*: the questions that were put about
@@ -400,7 +454,7 @@ class Guard:
         return None
 
     async def apardon(
-        self, verdict: Verdict, more: int | None = None, *, asked: int = 1
+        self, verdict: Verdict, more: Amount | None = None, *, asked: int = 1
     ) -> Verdict | None:
         """`pardon` for an event loop."""
         try:
@@ -466,7 +520,7 @@ class Guard:
         killed = None if self.switch is None else await self.switch.acheck(ticket.call)
         if killed is None or not ticket.lineup.enforce:
             return None
-        await self.aobserve(ticket, Outcome("cancelled"))
+        await self.aobserve(ticket, Outcome("cancelled", started=False))
         return self._killed(ticket.call, killed).stop
 
     def note(self, call: Call, outcome: Outcome) -> None:
@@ -477,6 +531,32 @@ class Guard:
                 self._reporter.observed(Ticket(placed), outcome)
         except Exception as fault:
             self._reporter.fault(call, fault)
+
+    # For retrying.
+
+    def identified(self, call: Call) -> Call:
+        """*call* in its place, with an id and a reply by which attempts of it are known, where it has none."""
+        call = self._scopes.place(call) or call
+        if call.id is not None and call.reply is not None:
+            return call
+        own = f"retried-{uuid4().hex}"
+        return replace(call, id=call.id or own, reply=call.reply or own)
+
+    async def aidentified(self, call: Call) -> Call:
+        """`identified` for an event loop."""
+        if self._remote and call.where.run is None:
+            await self._scopes.ready()
+        return self.identified(call)
+
+    def retried(self, call: Call, message: str, alert: int | None) -> None:
+        """*call* is about to be made again; the *alert*-th retry within a minute is worth an alert."""
+        self._reporter.noticed(call, "retry", message)
+        if alert is not None and self._volume.reached(self.clock(), alert):
+            self._reporter.noticed(call, "alert", f"retries: {alert} within 60 s", alert, alert)
+
+    def gave_up(self, call: Call, stop: Stop) -> Stop:
+        """*call* is not made again, for *stop*; gives it in full."""
+        return self._reporter.ended(call, stop)
 
     def __copy__(self) -> Self:
         return self
@@ -509,10 +589,14 @@ class Guard:
         return Ticket(call, keys_of(call, lineup), lineup, self.clock(), policy=known.by)
 
     def _pardon(
-        self, verdict: Verdict, more: int | None, asked: int
+        self, verdict: Verdict, more: Amount | None, asked: int
     ) -> tuple[Sequence[Key], Step[None]]:
         stops = [stop for stop in (verdict.stop, *verdict.also) if stop is not None]
-        raised = {stop.budget: more or stop.limit or 1 for stop in stops if stop.budget is not None}
+        raised = {
+            stop.budget: raised_by(stop.budget, more or stop.limit or 1)
+            for stop in stops
+            if stop.budget is not None
+        }
         call = verdict.call
         kind: Kind = "tool" if call.kind == "attempt" else call.kind
         known = self._tool(call.name, call.policy, self._policy(call.where))
@@ -545,8 +629,13 @@ class Guard:
         lineup = known.lineups.get(kind)
         if lineup is None:
             policy = known.by
+            rules = policy.lineup(known.policy)
+            if getattr(self.store, "shared", False):
+                rules = tuple(
+                    rule.fleetwide() if hasattr(rule, "fleetwide") else rule for rule in rules
+                )
             lineup = known.lineups[kind] = Lineup.of(
-                policy.lineup(known.policy),
+                rules,
                 known.policy,
                 kind,
                 enforce=policy.enforce,
@@ -619,7 +708,8 @@ class Guard:
         if decided.stops or answer.refused is not None:
             return
         ticket.call, ticket.standby = decided.call, answer.standby
-        task = work.get_loop().create_task(self.aobserve(ticket, Outcome("cancelled")))
+        unmade = Outcome("cancelled", started=False)
+        task = work.get_loop().create_task(self.aobserve(ticket, unmade))
         self._settlements.add(task)
         task.add_done_callback(self._settlements.discard)
 
@@ -673,28 +763,33 @@ class Guard:
         call = ticket.call = decided.call
         self._rounds.decided(call.where.run)
         standby = ticket.standby = answer.standby
+        ticket.until = decided.until
         if ticket.lineup.unplaced:
             self._unplaced(call, ticket.lineup)
         shadow = decided.shadow if killed is None else (killed, *decided.shadow)
-        remaining: dict[str, int] = {}
+        remaining: dict[str, Amount] = {}
         refused = answer.refused
         granted = refused is None and not decided.stops
+        amounts = ticket.lineup.amounts
         for index, claim in enumerate(decided.claims):
             tally = decided.owners[index]
             (budget, limit), observed = tally.budget(call, claim), answer.observed[index]
             if limit is not None:
-                remaining[budget] = max(limit - observed, 0)
+                left = max(limit - observed, 0)
+                remaining[budget] = as_shown(ticket, tally, claim, left) if amounts else left
                 if granted and observed > limit:
                     shadow = (*shadow, tally.stop(call, claim, observed, self.clock()))
             if granted and observed == tally.alert_at(call, claim):
-                self._reporter.alert(call, budget, limit, observed)
+                self._alert(ticket, tally, claim, observed)
         if decided.stops:
             return self._left(
                 self._reporter.refused(call, decided.stops, shadow, remaining, standby)
             )
         if refused is not None:
+            claim = decided.claims[refused]
+            amount = claim.amount if isinstance(claim, Take) else 1
             stop = decided.owners[refused].stop(
-                call, decided.claims[refused], answer.observed[refused] + 1, self.clock()
+                call, claim, answer.observed[refused] + amount, self.clock()
             )
             # Calls made by hand at once are no replies of their own; each is told of its own limit, and
             # the end of the run meets the next.
@@ -703,8 +798,33 @@ class Guard:
                 self._reporter.refused(call, (stop, *led), shadow, remaining, standby)
             )
         self._reporter.granted(call, shadow)
+        for notice in decided.notices:
+            self._reporter.noticed(call, notice.kind, notice.message)
         ticket.remaining = remaining
         return Verdict(call, ticket, shadow=shadow)
+
+    def _alert(self, ticket: Ticket, tally: Any, claim: Claim, observed: int) -> None:
+        """A threshold was reached."""
+        budget, limit = tally.budget(ticket.call, claim)
+        most = None if limit is None else as_shown(ticket, tally, claim, limit)
+        shown = as_shown(ticket, tally, claim, observed)
+        self._reporter.alert(ticket.call, budget, most, shown)
+
+    def _priced(self, ticket: Ticket, outcome: Outcome) -> Outcome:
+        """*outcome* with what it cost, where a limit of money wants to know."""
+        if not ticket.lineup.priced or outcome.cost is not None:
+            return outcome
+        policy = ticket.policy or self.policy
+        message = "a request to the model brought no usage, so what it cost is not known"
+        try:
+            cost = cost_of(ticket.call, outcome, policy.prices)
+        except UnknownPriceError as error:
+            cost, message = None, str(error)
+        if cost is not None:
+            return replace(outcome, cost=cost)
+        if ticket.call.kind == "model" and outcome.kind == "ok":
+            self._once(ticket.call, message)
+        return outcome
 
     def _settling(self, ticket: Ticket, outcome: Outcome) -> tuple[float, Step[Decided]]:
         if outcome.known:
@@ -718,6 +838,14 @@ class Guard:
     ) -> Verdict:
         if decided.notices:
             self._noticed(ticket.call, decided.notices, answer)
+        owners = decided.owners
+        for index, tally in enumerate(owners, len(decided.claims) - len(owners)):
+            # What came on top, or was spent for good: an amount may step over the threshold.
+            claim, after = decided.claims[index], answer.observed[index]
+            alert = tally.alert_at(ticket.call, claim)
+            before = after - (claim.amount if isinstance(claim, Take) else 1)
+            if alert is not None and before < alert <= after:
+                self._alert(ticket, tally, claim, after)
         return self._left(self._reporter.observed(ticket, outcome, decided.stops, decided.shadow))
 
     def _noticed(self, call: Call, notices: Sequence[Notice], answer: Answer) -> None:
@@ -734,13 +862,17 @@ class Guard:
         """Say once of each limit that it cannot be applied, and why."""
         for unplaced in lineup.unplaced:
             for message in unplaced(call):
-                if self._said.setdefault(message, call) is call:
-                    self._reporter.noticed(call, "alert", message)
+                self._once(call, message)
+
+    def _once(self, call: Call, message: str) -> None:
+        """Say *message* when it is the first time."""
+        if self._said.setdefault(message, call) is call:
+            self._reporter.noticed(call, "alert", message)
 
     def _left(self, verdict: Verdict) -> Verdict:
         """A call outside any run is over: so is its run."""
         run = verdict.call.where.run
-        if isinstance(run, str) and run.startswith(ALONE):
+        if isinstance(run, str) and run.startswith(ALONE) and run not in self.held:
             self.finish(run)
         return verdict
 
@@ -769,3 +901,9 @@ class Guard:
     def _unobserved(self, ticket: Ticket, fault: Exception) -> Verdict:
         self._reporter.fault(ticket.call, fault)
         return Verdict(ticket.call)
+
+
+def as_shown(ticket: Ticket, tally: Any, claim: Claim, count: int) -> Amount:
+    """A count of *claim* as *tally* shows it."""
+    amount = ticket.lineup.amounts.get(tally.name)
+    return count if amount is None else cast("Amount", amount(claim, count))

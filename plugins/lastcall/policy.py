@@ -21,6 +21,7 @@ from lastcall.policy_file import (
     parsed,
     written,
 )
+from lastcall.prices import Price
 from lastcall.rules import (
     Ceiling,
     Cycle,
@@ -79,6 +80,8 @@ class Policy(BaseModel):
     """The rules, in the order in which they are asked."""
     tools: Mapping[str, ToolPolicy] = Field(default_factory=dict)
     """What is known of tools, by exact name or by pattern (`search_*`); the first match counts."""
+    prices: Mapping[str, Price] = Field(default_factory=dict)
+    """What models cost, by exact name or by pattern (`gpt-*`); others by the list of `genai-prices`."""
     enforce: StrictBool = True
     """False: shadow mode. Everything is decided, logged and reported, and nothing is refused."""
     terminal_statuses: tuple[Status, ...] = ()
@@ -141,6 +144,8 @@ class Policy(BaseModel):
             missing = [part for part in cast if not hasattr(rule, part)]
             if missing:
                 raise ValueError(f"{rule!r} is no rule: it has no {' and no '.join(missing)}")
+            if not isinstance(name, str) or not name or not name.isprintable() or " " in name:
+                raise ValueError(f"{name!r} is no name of a rule: some printable text without blanks")
             if names.count(name) > 1:
                 raise ValueError(f"two rules named {name!r}; their records would mix")
         return rules
@@ -260,7 +265,11 @@ class Policy(BaseModel):
             f"tools.{literal(name)}": tool.model_dump(include=tool.model_fields_set)
             for name, tool in self.tools.items()
         }
-        return written({"": head, **rules, **tools})
+        prices = {
+            f"prices.{literal(name)}": price.model_dump(exclude_none=True)
+            for name, price in self.prices.items()
+        }
+        return written({"": head, **rules, **tools, **prices})
 
 
 SHELLS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -120,6 +121,8 @@ def literal(value: Any) -> str:
         return f"{{ {', '.join(pairs)} }}" if value else "{}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(literal(item) for item in value)}]"
+    if isinstance(value, Decimal):
+        return f'"{value}"'
     if isinstance(value, str):
         # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
         return orjson.dumps(value).decode().replace("\x7f", "\\u007f")

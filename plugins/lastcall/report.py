@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
+from decimal import Decimal
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
@@ -44,6 +45,8 @@ class Requests(BaseModel):
     failed: int = 0
     untold: int = 0
     """Requests of which nobody said what they used; the tokens below leave them out."""
+    unpriced: int = 0
+    """Requests whose cost nobody knows, under a limit of money; *spent* of the incident leaves them out."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
@@ -62,7 +65,11 @@ class Incident(BaseModel):
     status: str
     """running, finished or stopped; a stopped run did not fail."""
     stopped_by: Stop | None = None
-    """The stop that ended the run or its turn, where one did."""
+    """The stop that ended the run or its turn, where one did. Its `cause` names the budget or the reason."""
+    spent: Decimal | None = None
+    """What calls and requests cost, as far as it is known; None without a limit of money."""
+    incomplete: bool = False
+    """Whether it is not known of all of them."""
     stops: tuple[Stop, ...] = ()
     """The newest 100 stops, in order, also those of single calls."""
     shadow: tuple[Stop, ...] = ()
@@ -77,6 +84,8 @@ class Incident(BaseModel):
     hosted: dict[str, int | None] = Field(default_factory=dict)
     """Calls that providers of models made by themselves, which no guard can stop, by the tool's name.
     None: the tool was offered, and whether it was called is not shown."""
+    blocked: tuple[str, ...] = ()
+    """Dependencies to which a breaker let a call of the run not through, in the order in which it met them."""
 
 
 class Ledger:
@@ -139,6 +148,9 @@ class Notes:
         self._counts: dict[str, Counts] = {}
         self._asked: dict[str, int] = {}
         self._hosted: dict[str, int | None] = {}
+        self._spent: Decimal | None = None
+        self._incomplete = False
+        self._blocked: dict[str, None] = {}
 
     def observed(self, call: Call, outcome: Outcome) -> None:
         """One call is over, or waits."""
@@ -148,6 +160,14 @@ class Notes:
         counts.failed += outcome.kind == "error"
         if outcome.kind in ("ok", "error"):
             self._keep(kept(call, outcome))
+
+    def cost(self, call: Call, outcome: Outcome) -> None:
+        """One call is over, or waits, under a limit of money."""
+        with self._lock:
+            self._spent = (self._spent or Decimal(0)) + (outcome.cost or 0)
+            self._incomplete = self._incomplete or outcome.cost is None
+        if call.kind == "model" and outcome.cost is None and outcome.kind != "cancelled":
+            self._request(unpriced=1)
 
     def refused(self, call: Call) -> None:
         """One call, or request to a model, was refused."""
@@ -180,6 +200,8 @@ class Notes:
     def stopped(self, stop: Stop) -> None:
         """One stop was made."""
         self.stops.append(stop)
+        if stop.reason == "breaker" and stop.dependency is not None:
+            self._blocked[stop.dependency] = None
         if stop.ends_run and self.ended is None:
             self.ended = stop
 
@@ -197,6 +219,8 @@ class Notes:
             run=legible(run) or "",
             status=status,
             stopped_by=self.ended,
+            spent=self._spent,
+            incomplete=self._incomplete,
             stops=tuple(self.stops),
             shadow=tuple(self.shadow),
             alerts=tuple(self.alerts),
@@ -211,6 +235,7 @@ class Notes:
             tools=tools,
             requests=Requests(**self._asked),
             hosted=dict(self._hosted),
+            blocked=tuple(self._blocked),
         )
 
     def _request(self, **more: int) -> None:

@@ -9,13 +9,14 @@ from typing import Any, Literal
 from lastcall.call import Call, Outcome, Where
 from lastcall.contracts import Clock
 from lastcall.events import Announcer, Event, log
+from lastcall.money import Amount
 from lastcall.report import Incident, Ledger
 from lastcall.stop import Gathered, Stop, legible
 from lastcall.stores.trouble import StoreError
 from lastcall.verdict import Ticket, Verdict
 from lastcall.words import answered, words
 
-NOTHING: Mapping[str, int] = {}
+NOTHING: Mapping[str, Amount] = {}
 
 
 class Reporter:
@@ -37,7 +38,7 @@ class Reporter:
         call: Call,
         stops: Sequence[Stop],
         shadow: tuple[Stop, ...] = (),
-        remaining: Mapping[str, int] = NOTHING,
+        remaining: Mapping[str, Amount] = NOTHING,
         standby: Any = None,
     ) -> Verdict:
         """*call* was refused by the first of *stops*, which led to the others."""
@@ -53,7 +54,7 @@ class Reporter:
         return Verdict(call, None, full[0], full[1:], shadow)
 
     def ended(self, call: Call, stop: Stop) -> Stop:
-        """A person ended the run by *stop*."""
+        """A person ended the run by *stop*, or a call was given up for it."""
         notes = self._ledger.noted(call)
         full = self.full(stop, stop.remaining, stop.gathered)
         notes.stopped(briefly(full))
@@ -70,6 +71,8 @@ class Reporter:
         """The call of *ticket* came to *outcome*, and that led to *stops*."""
         call = ticket.call
         notes = self._ledger.noted(call)
+        if getattr(ticket.lineup, "priced", False):
+            notes.cost(call, outcome)
         if call.kind == "model":
             notes.answered(outcome)
         else:
@@ -106,7 +109,7 @@ class Reporter:
             self._ledger.noted(call).shadow.append(stop)
             self._stop("shadow", call, stop)
 
-    def alert(self, call: Call, budget: str, limit: int | None, observed: int) -> None:
+    def alert(self, call: Call, budget: str, limit: Amount | None, observed: Amount) -> None:
         """A threshold was reached."""
         message = f"{budget}: {observed} of {'any number' if limit is None else limit}"
         self.noticed(call, "alert", message, limit, observed)
@@ -114,10 +117,10 @@ class Reporter:
     def noticed(
         self,
         call: Call,
-        kind: Literal["alert", "quarantined"],
+        kind: Literal["alert", "quarantined", "breaker", "retry"],
         message: str,
-        limit: int | None = None,
-        observed: int | None = None,
+        limit: Amount | None = None,
+        observed: Amount | None = None,
     ) -> None:
         """Something about *call* is worth an event; an alert is kept for the report, too."""
         if kind == "alert":
@@ -150,7 +153,7 @@ class Reporter:
             Event("fault", self._now(), run=run, thread=thread, message=type(fault).__name__)
         )
 
-    def raised(self, run: str, budget: str, by: int) -> None:
+    def raised(self, run: str, budget: str, by: Amount) -> None:
         """A person let *run* spend *by* more of *budget*."""
         self._announce(Event("raised", self._now(), run=run, message=f"{budget} +{by}"))
 
@@ -171,7 +174,7 @@ class Reporter:
     def full(
         self,
         stop: Stop,
-        remaining: Mapping[str, int] = NOTHING,
+        remaining: Mapping[str, Amount] = NOTHING,
         gathered: tuple[Gathered, ...] = (),
     ) -> Stop:
         """*stop* with what no rule knows: budgets, results so far, and the text."""

@@ -9,6 +9,7 @@ import msgspec
 
 from lastcall.contracts import Key
 from lastcall.stores.records import COUNTER, counter, hashable
+from lastcall.tool import PLAIN
 from lastcall.turn import Turn
 
 VERSION = 1
@@ -31,8 +32,14 @@ class Pause(msgspec.Struct, frozen=True):
 
 def types_of(rules: Iterable[Any]) -> dict[str, Any]:
     """The type of each record, by the name of its rule; COUNTER for what stores keep for tallies."""
-    types = {rule.name: type(rule.start()) if hasattr(rule, "start") else COUNTER for rule in rules}
+    every = [each for rule in rules for each in (rule, *beside(rule))]
+    types = {rule.name: type(rule.start()) if hasattr(rule, "start") else COUNTER for rule in every}
     return types | {"turn": Turn, PAUSED: Pause}
+
+
+def beside(rule: Any) -> tuple[Any, ...]:
+    """The rules that come with *rule*, whatever the tool."""
+    return rule.beside(PLAIN) if hasattr(rule, "beside") else ()
 
 
 def encoded(records: dict[Key, Any]) -> bytes:

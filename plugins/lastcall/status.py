@@ -28,6 +28,7 @@ from lastcall.reading import (
     tells_nothing,
 )
 from lastcall.tool import PLAIN, Grade, ToolPolicy
+from lastcall.transport import unreached
 
 NO_MAP: Mapping[int, Grade] = MappingProxyType({})
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
@@ -47,17 +48,20 @@ def returned(
     status: int | None = None,
     terminal: Collection[int] = (),
     statuses: Mapping[int, Grade] = NO_MAP,
+    now: float | None = None,
 ) -> Outcome:
     """The outcome of a call that returned *value* (requirement A5). Never raises.
 
     *failed* is what the channel says (MCP's isError, a message's status): True settles it, False
     is no more than silence, since most channels say it of everything. *status* was known beside
-    the answer. *terminal* and *statuses* are the guard's; the tool's own win.
+    the answer. *terminal* and *statuses* are the guard's; the tool's own win. *now*: see `retry_after`.
     """
     if not failed and status is None and contained(tells_nothing, value, otherwise=False):
         return Outcome("ok", value)
     if issubclass(type(value), BaseException):
-        outcome = raised(cast("BaseException", value), policy, terminal=terminal, statuses=statuses)
+        outcome = raised(
+            cast("BaseException", value), policy, terminal=terminal, statuses=statuses, now=now
+        )
         return replace(outcome, content=value)
     found = contained(
         lambda it: read(it, failed=failed is True, shell=policy.shell), value, otherwise=NOTHING
@@ -75,7 +79,7 @@ def returned(
     if not (flagged or (found.failed and not excused) or meaning not in (None, "ok")):
         return Outcome("ok", value, known)
     error = found.text or (None if known is None else f"HTTP {known}")
-    return Outcome("error", value, known, _lasting(meaning), error, retry_after(headers))
+    return Outcome("error", value, known, _lasting(meaning), error, retry_after(headers, now))
 
 
 def raised(
@@ -84,6 +88,7 @@ def raised(
     *,
     terminal: Collection[int] = (),
     statuses: Mapping[int, Grade] = NO_MAP,
+    now: float | None = None,
 ) -> Outcome:
     """The outcome of a call that raised *error* (requirement A5). Never raises.
 
@@ -114,7 +119,11 @@ def raised(
             status, policy, terminal=terminal, statuses=statuses, body=body, headers=headers
         )
     short = message[:SHORT] or name
-    return Outcome("error", content, status, _lasting(meaning), short, retry_after(headers))
+    transport = status is None and any(
+        contained(unreached, each, otherwise=False) for each in _chain(error)
+    )
+    wait = retry_after(headers, now)
+    return Outcome("error", content, status, _lasting(meaning), short, wait, transport=transport)
 
 
 def grade(
@@ -150,16 +159,18 @@ def grade(
     return "final" if status < 500 or status in NOT_IMPLEMENTED else "failed"
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """The seconds that a Retry-After header asks for (RFC 9110, section 10.2.3).
 
-    A date counts from the answer's own Date header: there is no clock here, and the server's may
-    differ from ours. *headers* have names in lower case.
+    A date counts from the answer's own Date header, since the server's clock may differ from ours; where
+    there is none, from *now* (epoch seconds). *headers* have names in lower case.
     """
     asked = headers.get("retry-after", "").strip()
     if asked.isascii() and asked.isdigit():
         return float(asked) if len(asked) <= 300 else None
     until, since = _date(asked), _date(headers.get("date", ""))
+    if since is None and now is not None:
+        since = datetime.fromtimestamp(now, UTC)
     if until is None or since is None:
         return None
     return max(0.0, (until - since).total_seconds())

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lastcall.money import Shown
+
 if TYPE_CHECKING:
     from lastcall.call import Call
 
@@ -18,7 +20,19 @@ Scope = Literal[
 NARROW = frozenset({"call", "tool"})
 
 WORDED = frozenset(
-    {"tool", "server", "call_id", "agent", "user", "tenant", "thread", "run", "turn", "detail"}
+    {
+        "tool",
+        "server",
+        "call_id",
+        "agent",
+        "user",
+        "tenant",
+        "thread",
+        "run",
+        "turn",
+        "detail",
+        "dependency",
+    }
 )
 """Fields whose words come from outside."""
 
@@ -55,8 +69,11 @@ class Stop(BaseModel):
     version: Literal[1] = 1
     reason: str
     """ceiling, repeat, same, near, cycle, stale, failing, terminal, malformed, refusals, attempts: what was
-    going on in the run. budget, concurrency, quarantine, cooling: what others count too. kill: somebody
-    stopped it from outside. store, fault: the guard's store, or the guard itself, failed."""
+    going on in the run. budget, concurrency, quarantine, cooling: what others count too. unpriced: nobody knows
+    what its requests cost. breaker, ramp: the
+    service behind the tool is down, or coming back. retry_budget, deadline: the call was retried, and no more
+    of that is allowed, or in time. kill: somebody stopped it from outside. store, fault:
+    the guard's store, or the guard itself, failed."""
     scope: Scope
     tool: str
     server: str | None = None
@@ -64,12 +81,13 @@ class Stop(BaseModel):
     fingerprint: str
     status: int | None = None
     """The HTTP status behind the stop, where there is one."""
-    limit: int | None = None
-    observed: int | None = None
+    limit: Shown | None = None
+    """A whole number; of money an amount, which is text in JSON."""
+    observed: Shown | None = None
     """What was counted against *limit*, the refused call included."""
     budget: str | None = None
     """The budget that is spent, by its name in *remaining*."""
-    remaining: dict[str, int] = Field(default_factory=dict)
+    remaining: dict[str, Shown] = Field(default_factory=dict)
     """What is left of each budget after this decision, by the budget's name."""
     executed: bool = False
     """Whether the tool's body ran: True for a stop that its answer caused."""
@@ -94,8 +112,15 @@ class Stop(BaseModel):
     time: datetime
     rule: str | None = None
     """The rule that decided."""
+    dependency: str | None = None
+    """The service that is down or coming back, where a breaker decided."""
     asked: bool = False
     """Whether a person was asked, and ended it."""
+
+    @property
+    def cause(self) -> str:
+        """What it was that stopped it: the budget that is spent, by its name, else the reason."""
+        return self.budget or self.reason
 
     @property
     def ends_run(self) -> bool:

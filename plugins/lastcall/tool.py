@@ -16,6 +16,8 @@ from pydantic import (
     StrictStr,
 )
 
+from lastcall.money import Money
+
 Grade = Literal["final", "passing", "failed", "ok"]
 """final: repeating the same call cannot help. passing: it may. failed: an ordinary failure. ok: no failure."""
 
@@ -64,6 +66,17 @@ StatusMap = Annotated[Mapping[Status, Grade], BeforeValidator(numbered)]
 """What each status means."""
 
 
+def priced(cost: Any) -> Any:
+    """`false` in a file is no price; digits are statuses."""
+    return None if cost is False else numbered(cost)
+
+
+Cost = Annotated[
+    Money | Mapping[Literal["ok", "error"] | Status, Money] | None, BeforeValidator(priced)
+]
+"""What a call costs: one amount for a call that goes well, or a table by status, `ok` and `error`."""
+
+
 class ToolPolicy(BaseModel):
     """One tool, as the guard should see it.
 
@@ -100,6 +113,9 @@ class ToolPolicy(BaseModel):
     succeed under another."""
     dependency: NameOrNone = None
     """The service behind the tool, by a name that tools of one service share."""
+    cost: Cost = None
+    """What a call of the tool costs, in the currency of the policy: an amount (a call that fails costs
+    nothing then), or a table by status, `ok` and `error`. Its highest is reserved before the call."""
     terminal_statuses: tuple[Status, ...] = ()
     """Statuses that are final for this tool, besides those of the policy."""
     statuses: StatusMap = Field(default_factory=dict)

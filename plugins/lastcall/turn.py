@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall.call import Call, Outcome
+from lastcall.money import Amount
 from lastcall.past import NOTHING, Past
 from lastcall.stop import Scope, Stop
 
@@ -33,8 +34,8 @@ class Ended(Struct, frozen=True, gc=False):
     scope: Scope
     tool: str
     status: int | None = None
-    limit: int | None = None
-    observed: int | None = None
+    limit: Amount | None = None
+    observed: Amount | None = None
     retry_after: float | None = None
     rule: str | None = None
     asked: bool = False

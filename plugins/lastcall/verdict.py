@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from lastcall.call import Call
+from lastcall.money import Amount
 from lastcall.stop import Stop
 
 if TYPE_CHECKING:
@@ -23,10 +24,13 @@ class Ticket(Struct, gc=False):
     lineup: Any = None
     time: float = 0.0
     """When the call was granted, in epoch seconds."""
-    remaining: dict[str, int] = {}
+    remaining: dict[str, Amount] = {}
     settled: bool = False
     policy: Any = None
     """The policy by which it was granted."""
+    until: float | None = None
+    """When the time of the run is over, in epoch seconds; sleeps and requests of the call end by then. None:
+    no limit of seconds."""
     standby: Literal["open", "last-known"] | None = None
     """Set when it was granted without the store, which could not be reached."""
 

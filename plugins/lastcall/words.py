@@ -35,15 +35,20 @@ REASONS = {
     "attempts": "this call was already started {limit} times",
     "fault": "the guard could not decide because of a fault of its own",
     "budget": "the budget of {limit}{budget} is spent",
+    "unpriced": "what the requests of this run cost is not known, so its budget cannot be kept",
     "concurrency": "{limit} calls run already, which is as many as may at once",
     "quarantine": "this exact call was answered with a final status a short while ago, in this run or in"
     " another",
     "cooling": "a run of this agent was stopped a short while ago, and the agent rests",
+    "breaker": "the service behind it failed a short while ago, and nothing is sent to it for now",
+    "ramp": "the service behind it is coming back, and only some calls are let through",
+    "retry_budget": "it failed, and there is no budget left for another attempt",
+    "deadline": "it failed, and another attempt would come too late",
     "kill": "it was stopped from outside, by the kill switch",
     "store": "the guard cannot reach its store, so it cannot decide",
 }
 
-OWN = frozenset({"fault", "store"})
+OWN = frozenset({"fault", "store", "retry_budget", "deadline"})
 """Reasons that say nothing of the call."""
 
 

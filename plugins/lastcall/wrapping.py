@@ -47,6 +47,15 @@ class Calling:
             )
         return value
 
+    @property
+    def ticket(self) -> Ticket | None:
+        """What it was granted by; None before that, or where the call is guarded at another seam."""
+        return self._ticket
+
+    def came_to(self, outcome: Outcome) -> None:
+        """Say what the call came to, where that is known already."""
+        self._outcome = outcome
+
     def handed_over(self) -> Ticket | None:
         """The ticket, to be settled by somebody else."""
         ticket, self._ticket = self._ticket, None
@@ -94,7 +103,7 @@ class Calling:
             self._guard.leave(self._token)
             self._token = None
         if error is None or self._ticket is None:
-            return self._outcome or Outcome(recorded=False)
+            return self._guard.paid(self._outcome or Outcome(recorded=False))
         return self._guard.raised(self._ticket, error)
 
     def _end(self, verdict: Verdict, error: BaseException | None) -> None:

@@ -185,7 +185,7 @@ class TestSettings:
             Limit(most=most)
 
     @pytest.mark.parametrize(
-        "settings", [{"per": "turn"}, {"quantity": "money"}, {"moost": 3}, {"tools": ("",)}]
+        "settings", [{"per": "turn"}, {"quantity": "time"}, {"moost": 3}, {"tools": ("",)}]
     )
     def test_an_unknown_setting_is_refused(self, settings):
         with pytest.raises(ValidationError):

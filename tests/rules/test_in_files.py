@@ -12,6 +12,7 @@ from lastcall import Policy, PolicyError, ToolPolicy
 from lastcall.order import ORDER
 from lastcall.policy import DEFAULT
 from lastcall.rules import (
+    Breaker,
     Budget,
     Ceiling,
     Concurrency,
@@ -22,7 +23,7 @@ from lastcall.rules import (
     Refusals,
 )
 
-NEW = (Budget(limits=(Limit(most=9),)), Concurrency(limit=3), Cooling(), Quarantine())
+NEW = (Budget(limits=(Limit(most=9),)), Concurrency(limit=3), Cooling(), Quarantine(), Breaker())
 
 
 def names(policy):
@@ -53,6 +54,7 @@ class TestOrder:
 
     def test_a_file_puts_a_new_rule_there_too(self):
         text = "[rules.budget]\n[rules.quarantine]\n[rules.concurrency]\nlimit = 3\n[rules.cooling]"
+        text += "\n[rules.breaker]"
         assert names(Policy.from_toml(text)) == list(ORDER)
 
 
@@ -70,6 +72,13 @@ class TestFile:
 
             [rules.cooling]
             seconds = 30.5
+
+            [rules.breaker]
+            failures = 3
+            wait = 60
+            rate = 0.5
+            window = 10
+            ramp = true
 
             [[rules.budget.limits]]
             per = "user"
@@ -98,6 +107,7 @@ class TestFile:
         assert found["concurrency"] == Concurrency(limit=4, per="tenant")
         assert found["quarantine"] == Quarantine(seconds=60, alert=None)
         assert found["cooling"] == Cooling(seconds=30.5)
+        assert found["breaker"] == Breaker(failures=3, wait=60, rate=0.5, window=10, ramp=True)
         assert found["budget"] == Budget(
             limits=(
                 Limit(per="user", window="day", most=100, alert=80),
@@ -118,6 +128,9 @@ class TestFile:
             ("[rules.concurrency]", "rules.concurrency: limit: Field required"),
             ("[rules.concurrency]\nlimt = 3", "rules.concurrency"),
             ("[rules.concurrency]\nlimit = 3\npr = 'run'", "no key 'pr'; did you mean 'per'"),
+            ("[rules.breaker]\nfailures = 0", "it would never open"),
+            ("[rules.breaker]\nrate = 1.5", "rules.breaker: rate"),
+            ("[rules.breaker]\nwindow = 61", "rules.breaker: window"),
             ("[rules.quarantine]\nsecond = 3", "did you mean 'seconds'"),
             ("[[rules.budget.limits]]\nmost = 3\nwindw = 'day'", "did you mean 'window'"),
             ("[[rules.budget.limits]]\nmost = 3\nper = 'turn'", "rules.budget: limits.0.per"),

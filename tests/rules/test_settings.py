@@ -17,7 +17,7 @@ class AtMostThree(rules.Concurrency, frozen=True):
     limit: Limit = 3
 
 
-OFF = [rules.Budget, AtMostThree, rules.Cooling, rules.Quarantine]
+OFF = [rules.Breaker, rules.Budget, AtMostThree, rules.Cooling, rules.Quarantine]
 """Rules that somebody has to ask for."""
 
 ON = [type(rule) for rule in DEFAULT]
@@ -28,10 +28,16 @@ LIMITS = [
     (rule, name)
     for rule in RULES
     for name in rule.model_fields
-    if name not in ("enforce", "closes", "limits", "per", "seconds", "ttl")
+    if name not in ("enforce", "closes", "limits", "per", "seconds", "ttl", "wait", "rate", "ramp")
 ]
 
-SPANS = [(rules.Cooling, "seconds"), (rules.Quarantine, "seconds"), (AtMostThree, "ttl")]
+SPANS = [
+    (rules.Breaker, "wait"),
+    (rules.Breaker, "ttl"),
+    (rules.Cooling, "seconds"),
+    (rules.Quarantine, "seconds"),
+    (AtMostThree, "ttl"),
+]
 
 
 def test_every_rule_is_on_or_off():
@@ -106,6 +112,8 @@ def test_a_limit_is_a_whole_number(rule, name, value):
         (rules.Concurrency, "limit", 1),
         (rules.Limit, "most", 1),
         (rules.Quarantine, "alert", 1),
+        (rules.Breaker, "successes", 1),
+        (rules.Breaker, "window", 2),
     ],
     ids=lambda it: str(getattr(it, "__name__", it)),
 )
@@ -152,6 +160,7 @@ PARTS = [
     (rules.Stale(), PLAIN, "none"),
     (rules.Quarantine(), PLAIN, "shared"),
     (rules.Cooling(), PLAIN, "shared"),
+    (rules.Breaker(), PLAIN, "shared"),
 ]
 
 

@@ -94,6 +94,16 @@ def test_dropping_what_is_not_there_does_nothing(store):
     store.drop(("run", "never"))
 
 
+def test_half_a_character_in_a_name_holds_a_place_like_any_other(store):
+    """A model writes the ids of its calls, and JSON may hold half a character."""
+    key = (("user", "u"), "places")
+    ours, theirs = (Lease(key, f"r {half} c", 1, 60.0) for half in ("\ud83d", "\udc4d"))
+    assert claim(store, ours).refused is None
+    assert claim(store, theirs).refused == 0
+    release(store, Free(key, ours.holder))
+    assert claim(store, theirs).refused is None
+
+
 def test_what_peek_gives_load_puts_back(store):
     write(store, A, (1,))
     claim(store, Take((RUN, "n"), 2, 5))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
+import os
+import signal
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 import redis
 import redis.asyncio
+from blockbuster import BlockBuster
 
 from lastcall import Call, Guard, Outcome, Policy, Where
 from lastcall.contracts import Free, Lease, Plan, Take
@@ -150,14 +155,16 @@ def test_a_stale_copy_is_told_and_runs_again(make):
     assert read(other) == (4,)
 
 
-def test_a_record_of_a_large_shard_is_asked_for_alone(make):
+def test_a_record_of_a_large_shard_is_asked_for_alone(make, bare):
     one = make()
     keys = [(RUN, "a", str(n)) for n in range(400)]
     one.update(keys, lambda _: Plan(None, [(i, (i,)) for i in range(400)]), NOW)
     other = make()
     assert read(other, keys[7]) == (7,)
     assert read(other, keys[399]) == (399,), "not known yet: one more trip, no wrong answer"
+    before = trips(bare)
     assert read(other, (RUN, "a", "never")) is None
+    assert trips(bare) - before == 1, "what is not known is taken for absent, and was"
 
 
 def test_a_limit_that_somebody_else_used_up_is_refused_with_what_is_written_then(make):
@@ -202,6 +209,26 @@ def test_every_event_loop_has_connections_of_its_own(make):
     assert [asyncio.run(main(n)) for n in range(3)] == [(0,), (1,), (2,)]
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_connections_of_event_loops_that_are_closed_are_let_go(make):
+    """A worker that begins one for every job would run out of them; who closes none is warned of it."""
+    store = make()
+    loops = []
+
+    async def main():
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await store.aupdate((A,), lambda _: Plan(None), NOW)
+
+    for _ in range(5):
+        asyncio.run(main())
+    gc.collect()
+    assert [loop() for loop in loops[:-1]] == [None] * 4
+    # The last of them is warned of here, and not in another test.
+    store._loops.clear()
+    gc.collect()
+
+
 def test_within_an_event_loop_the_synchronous_face_works_too(make):
     store = make()
 
@@ -231,18 +258,48 @@ def test_parallel_calls_of_one_run_do_not_make_each_other_stale(make, bare):
     assert trips(bare) - before == 31
 
 
+LEASE = Lease((USER, "places"), "me", 1, 300.0)
+
+
+class Placed:
+    """One place for all."""
+
+    name, kinds, enforce = "places", frozenset({"tool"}), True
+    takes = staticmethod(lambda call: (LEASE,))
+    alert_at = staticmethod(lambda call, claim: None)
+    budget = staticmethod(lambda call, claim: ("places", 1))
+    settle = staticmethod(lambda call, outcome, taken_at: (Free(LEASE.key, LEASE.holder),))
+    stop = staticmethod(lambda call, claim, observed, now: None)
+
+
+def test_a_settlement_called_off_is_made_all_the_same(make):
+    """Who is called off a second time, while the first is settled, has a place to give back too."""
+    store = make()
+    events = []
+    guard = Guard(Policy(rules=[Placed()]), store=store, switch=False, listeners=[events.append])
+
+    async def main():
+        call = Call("t", {}, Where("r", "t"), id="c", reply="1")
+        verdict = await guard.adecide(call)
+        assert store.peek(USER, time.time())
+        settling = asyncio.create_task(guard.aobserve(verdict.ticket, Outcome("cancelled")))
+        await asyncio.sleep(0)
+        settling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await settling
+        async with asyncio.timeout(30):
+            while guard._settlements:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert not store.peek(USER, time.time())
+        await guard.aclose()
+
+    asyncio.run(main())
+    assert [event.kind for event in events] == ["attempt"]
+
+
 def test_a_decision_called_off_gives_back_what_it_took(redis_server, prefix):
     """Nobody waits for the answer any more, and the place must not be held for its whole time."""
     held, go_on = threading.Event(), threading.Event()
-    lease = Lease((USER, "places"), "me", 1, 300.0)
-
-    class Placed:
-        name, kinds, enforce = "places", frozenset({"tool"}), True
-        takes = staticmethod(lambda call: (lease,))
-        alert_at = staticmethod(lambda call, claim: None)
-        budget = staticmethod(lambda call, claim: ("places", 1))
-        settle = staticmethod(lambda call, outcome, taken_at: (Free(lease.key, lease.holder),))
-        stop = staticmethod(lambda call, claim, observed, now: None)
 
     class Slow(RedisStore):
         async def aupdate(self, keys, step, now):
@@ -281,6 +338,51 @@ def test_the_clock_is_the_servers(make, monkeypatch):
     read(store)
     assert abs(store.clock() - ahead()) < 5
     assert Guard(store=store).clock == store.clock
+
+
+def test_an_event_loop_is_not_blocked_by_making_connections(make):
+    """Nothing is looked up on the disk for that; LangGraph's server forbids it."""
+    store = make()
+
+    async def main():
+        blocks = BlockBuster()
+        blocks.activate()
+        try:
+            return await store.aupdate((A,), lambda found: Plan(found[0]), NOW)
+        finally:
+            blocks.deactivate()
+            await store.aclose()
+
+    assert asyncio.run(main())[0] is None
+
+
+def test_a_child_process_makes_a_thread_of_its_own(make):
+    """The synchronous face within an event loop works in a thread, and a fork takes none along."""
+    store = make()
+
+    async def main():
+        return read(store)
+
+    async def drop():
+        store.drop(A[0])
+
+    write(store, (1,))
+    asyncio.run(main())
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # What waits for ever is ended.
+        signal.alarm(20)
+        try:
+            found = (asyncio.run(main()), store.peek(A[0], NOW), asyncio.run(drop()), read(store))
+            os.write(writing, b"ok" if found == ((1,), {A: (1,)}, None, None) else b"no")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    assert os.read(reading, 2) == b"ok"
+    os.close(reading)
+    assert read(store) is None
 
 
 # Trouble.
@@ -507,6 +609,7 @@ def test_a_sentinel_names_the_master(tmp_path, redis_server):
         ({"url": "redis://h", "prefix": ""}, "prefix must be"),
         ({"url": "redis://h", "prefix": "a{b}"}, "without braces"),
         ({"url": "redis://h", "ttl": -1}, "ttl must be more than 0"),
+        ({"url": "redis://h?color=red"}, "takes no such setting.*color"),
         ({"client": redis.Redis(decode_responses=True)}, "decode_responses=False"),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
+from enum import StrEnum
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,9 +17,26 @@ from lastcall.rules import Budget, Ceiling, Concurrency, Cooling, Quarantine
 from lastcall.rules.budget import Limit
 from lastcall.stores.redis import RedisStore
 from lastcall.stores.sqlite import SQLiteStore
+from lastcall.switch import Switch
 from lastcall.testing import FakeClock
 
 NUMBERS = itertools.count()
+
+AGAIN = {
+    "sqlite": lambda store: {"path": store.path, "timeout": 20},
+    "redis": lambda store: {"url": store._url, "prefix": store._prefix, "timeout": 20},
+}
+"""The settings of a second store of the same records."""
+
+
+class Name(StrEnum):
+    seven = "seven"
+
+
+def reason(verdict):
+    return verdict.stop and verdict.stop.reason
+
+
 LOOSE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 POLICY = Policy(max_calls=9).replaced(
@@ -48,6 +67,41 @@ def stores(redis_server, tmp_path):
     yield make
     for store in made:
         store.close()
+
+
+@pytest.mark.parametrize("by", [7, 0, UUID(int=7), Name("seven")], ids=str)
+def test_names_that_are_no_text_are_the_same_in_every_process(stores, by):
+    """A store gives text back; a limit must not begin anew for that, nor a switch miss its user."""
+    verdicts = {}
+    for name, store in stores().items():
+        said = []
+        for n in range(4):
+            # What a process keeps of a store's records is no help to the next one.
+            other = store if name == "memory" else type(store)(**AGAIN[name](store))
+            guard = Guard(POLICY, store=other, switch=Switch(other))
+            if n == 3:
+                guard.switch.kill(user=str(by), why="told by its number")
+            where = Where(by, by, by, by, by, by)
+            call = Call("t", {"n": n % 2}, where, id=by, reply=n)
+            verdict = guard.decide(call)
+            said.append((verdict.call.order, verdict.call.kind, reason(verdict)))
+            if verdict.ticket:
+                guard.observe(verdict.ticket, Outcome(content="x"))
+            other.close()
+        verdicts[name] = said
+    assert verdicts["sqlite"] == verdicts["redis"] == verdicts["memory"]
+    assert [order for order, *_ in verdicts["memory"]] == [1, 2, 3, 0]
+    assert verdicts["memory"][-1][-1] == "kill"
+
+
+def test_a_scope_set_by_hand_has_names_that_are_text():
+    guard = Guard(Policy(max_calls=1))
+    with guard.within(run=7, user=UUID(int=7)) as where:
+        assert where == Where("7", "7", user=str(UUID(int=7)))
+        assert guard.decide(Call("t", {"n": 1})).stop is None
+        assert guard.decide(Call("t", {"n": 2})).stop.reason == "ceiling"
+    assert len(guard.store) == 0
+    assert guard.report(7).run == "7"
 
 
 steps = st.lists(

@@ -119,6 +119,23 @@ def test_a_child_process_makes_connections_of_its_own(make):
     assert read(store) == (2, 3)
 
 
+def test_closing_waits_for_what_another_thread_is_in_the_middle_of(make):
+    """SQLite does not survive the loss of a connection that is at work."""
+    store = make()
+
+    def step(_):
+        closer = threading.Thread(target=store.close)
+        closer.start()
+        closers.append(closer)
+        closer.join(0.2)
+        return Plan(None, [(0, (1,))])
+
+    closers = []
+    store.update((A,), step, NOW)
+    closers[0].join()
+    assert read(store) == (1,)
+
+
 def test_one_that_waits_for_others_gives_up_in_time_and_says_so(make, path):
     store = make(timeout=0.05)
     write(store, (1,))
@@ -340,6 +357,7 @@ def test_a_setting_that_cannot_be_is_refused(path, settings):
     [
         ("sqlite://lastcall.db", "names no file"),
         ("sqlite:///", "names no file"),
+        ("sqlite:lastcall.db", "names no file"),
         ("sqlite:///x.db?timeout=soon", "must be seconds"),
         ("sqlite:///x.db?color=red", "names no file"),
         ("postgres://h/db", "begins with one of memory:, redis:"),

@@ -142,6 +142,43 @@ def test_open_keeps_what_single_calls_had_come_to(make, store):
     assert played.guard.decide(again).stop.reason == "terminal"
 
 
+@pytest.mark.parametrize("mode", ["open", "last-known"])
+def test_a_damaged_record_is_no_outage(make, store, mode):
+    """Neither is it made up for by a beginning from nothing, nor do others pay for it."""
+    played = make(on_store=mode)
+    played.call(1)
+    store.fail("damaged")
+    assert played.decide(2).stop.reason == "store"
+    store.recover()
+    played.call(3)
+    assert played.events[-1].standby is None
+    assert store.tries == 1
+
+
+def test_a_run_that_is_over_is_forgotten_here_too(make, store):
+    played = make(on_store="open", max_calls=1)
+    played.call(1)
+    played.guard.finish("r")
+    assert not len(played.guard._standby.here)
+    store.fail()
+    assert played.call(2).stop is None
+
+
+def test_whom_another_policy_leaves_in_the_shadow_is_not_refused(store, clock):
+    shadow = Policy(enforce=False)
+    of = {"ann": shadow}
+    guard = Guard(store=store, clock=clock, overrides=lambda where: of.get(where.user))
+    store.fail()
+    assert guard.decide(Call("t", {}, Where("r", "t", user="ann"))).stop is None
+    assert guard.decide(Call("t", {}, Where("r2", "t", user="bob"))).stop.reason == "store"
+
+
+@pytest.mark.parametrize("overrides", [lambda where: 1 / 0, lambda where: "strict"])
+def test_what_gives_no_policy_refuses(store, clock, overrides):
+    guard = Guard(store=store, clock=clock, overrides=overrides)
+    assert guard.decide(Call("t", {}, Where("r", "t"))).stop.reason == "fault"
+
+
 def test_open_serves_those_of_whom_nothing_is_known(make, store):
     played = make(max_calls=1, on_store="open")
     store.fail()

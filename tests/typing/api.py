@@ -16,6 +16,7 @@ from lastcall import (
     Verdict,
     Where,
 )
+from lastcall.retrying import Rolling, wait_full_jitter
 
 guard = Guard(
     Policy(max_calls=8, max_repeats=2, max_refusals=2, tools={"a": ToolPolicy(reads=True)}),
@@ -36,6 +37,18 @@ async def declared(query: str, since: str = "") -> bytes:
     return query.encode()
 
 
+@guard.retrying(attempts=3, deadline=20.0, reads=True)
+def retried(query: str, limit: int = 10) -> list[str]:
+    return [query] * limit
+
+
+@guard.retrying(budget=Rolling(5), wait=wait_full_jitter(cap=5.0))
+async def aretried(query: str) -> bytes:
+    return query.encode()
+
+
+found: list[str] = retried("x", limit=3)
+later: Awaitable[bytes] = aretried("x")
 checked: Callable[..., list[str]] = plain
 awaited: Awaitable[bytes] = declared("x")
 names: list[str] = plain("x", limit=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,10 @@ def store(options: Namespace) -> Iterator[Any]:
         raise CommandError(
             f"--store {shown(url)}: that belongs to one process; nobody would see it"
         )
+    path = getattr(made, "path", None)
+    if path is not None and not path.exists():
+        # Perhaps it is mistyped, and nobody else will ever look there.
+        print(f"lastcall: {path} is not there yet; it is made", file=sys.stderr)
     with explained(shown(url)):
         try:
             yield made

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import ArgumentTypeError, Namespace
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from lastcall.commands.codes import OK, UNEXPECTED
+from lastcall.commands.codes import OK, UNEXPECTED, CommandError
 from lastcall.commands.places import add_store, shown, store, store_url
-from lastcall.fold import raising
+from lastcall.fold import raised_by, raising
 from lastcall.turn import Turn
+
+AMOUNT = re.compile(r"[0-9]+\.[0-9]+")
 
 
 def add(commands: Any) -> None:
@@ -39,6 +43,10 @@ def add(commands: Any) -> None:
 def run(options: Namespace) -> int:
     """Raise it. Returns the exit code."""
     budget = options.budget or ("calls" if options.tool is None else f"calls:{options.tool}")
+    try:
+        by = raised_by(budget, options.calls)
+    except ValueError as error:
+        raise CommandError(f"--calls: {error}") from None
     shard, now = ("run", options.of_run), options.clock()
     with store(options) as records:
         records.learn({"turn": Turn})
@@ -47,14 +55,16 @@ def run(options: Namespace) -> int:
             said = f"lastcall: {where} knows no run {options.of_run!r}; it may be over"
             print(said, file=sys.stderr)
             return UNEXPECTED
-        records.update([(shard, "turn")], partial(raising, budget, options.calls), now)
+        records.update([(shard, "turn")], partial(raising, budget, by), now)
     print(f"raised: {budget} of run {options.of_run!r} by {options.calls}")
     return OK
 
 
-def more(text: str) -> int:
-    """`+50`, or `50`, as a number. Raises ArgumentTypeError."""
+def more(text: str) -> int | Decimal:
+    """`+50`, or `50`, as a number, `+2.50` as an amount of money. Raises ArgumentTypeError."""
     digits = text.removeprefix("+")
+    if AMOUNT.fullmatch(digits):
+        return Decimal(digits)
     if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
         raise ArgumentTypeError(f"{text!r}: say by how many the limit goes up, like +50")
     return int(digits)

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from lastcall.call import Where
-from lastcall.commands import resting
+from lastcall.commands import breakers, resting
 from lastcall.commands.codes import LATER, OK, CommandError, OutOfReachError
 from lastcall.commands.places import STORE, add_switch, store, store_url, switch
 from lastcall.commands.selectors import told
@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
         "ready",
         help="whether an agent may be started now, by the exit code",
         description="Says whether a run may start: it may not while the kill switch is set for it, or "
-        "while the agent or the dependency cools off.",
+        "while the agent or the dependency cools off, or a breaker of the dependency is open.",
         epilog="Exit code: 0 it may, 75 not now (printed: until when, and why), 2 when the command was "
         "used wrongly. When the switch or the store cannot be read that is 75 too, since every call "
         "would be refused; --on-fault open makes it 0.",
@@ -72,4 +72,8 @@ def against(options: Namespace) -> list[str]:
             resting.learn(records)
             cooling = [resting.resting(records, kind, name, now) for kind, name in named]
             found += [each.told(now) for each in cooling if each is not None]
+            if options.dependency is not None:
+                breakers.learn(records)
+                tripped = breakers.tripped(records, now, options.dependency)
+                found += [each.told(now) for each in tripped if each.phase == "open"]
     return found

@@ -1,4 +1,4 @@
-"""`lastcall status`: what is stopped from outside, what cools off, what is in quarantine."""
+"""`lastcall status`: what is stopped from outside, what cools off, what is in quarantine, what is down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from lastcall.commands import resting
+from lastcall.commands import breakers, resting
 from lastcall.commands.codes import OK
 from lastcall.commands.places import add_switch, store, store_url, switch, switch_name
 from lastcall.commands.selectors import told
@@ -17,8 +17,8 @@ def add(commands: Any) -> None:
     one = commands.add_parser(
         "status",
         help="see what is stopped, cooling off or in quarantine",
-        description="Shows the kill switch, the agents and dependencies that cool off, and how many "
-        "calls are in quarantine.",
+        description="Shows the kill switch, the agents and dependencies that cool off, how many "
+        "calls are in quarantine, and the breakers that are not closed.",
         epilog="Exit code: 0, or 2 when something could not be read or the command was used wrongly.",
     )
     one.set_defaults(run=run)
@@ -33,9 +33,12 @@ def run(options: Namespace) -> int:
         kills = of.kills()
     cooling: list[resting.Resting] | None = None
     held: int | None = None
+    tripped: list[breakers.Tripped] | None = None
     if store_url(options) is not None:
         with store(options) as records:
             resting.learn(records)
+            breakers.learn(records)
+            tripped = breakers.tripped(records, now)
             cooling = resting.all_resting(records, now)
             held = sum(1 for _ in resting.quarantined(records, now))
     if options.json:
@@ -56,6 +59,7 @@ def run(options: Namespace) -> int:
                     ],
                     "cooling": None if cooling is None else [each.plain(now) for each in cooling],
                     "quarantined": held,
+                    "breakers": None if tripped is None else [each.plain(now) for each in tripped],
                 }
             )
         )
@@ -67,6 +71,9 @@ def run(options: Namespace) -> int:
         listed([each.told(now) for each in cooling], "nothing")
     if held is not None:
         print(f"quarantine: {held} call{'' if held == 1 else 's'}")
+    if tripped:
+        print("not closed:")
+        listed([each.told(now) for each in tripped], "nothing")
     return OK
 
 

@@ -1,5 +1,6 @@
 """The rules, one a file. Each is frozen settings and pure functions over one small record."""
 
+from lastcall.rules.breaker import Breaker
 from lastcall.rules.budget import Budget, Limit
 from lastcall.rules.ceiling import Ceiling
 from lastcall.rules.concurrency import Concurrency
@@ -18,6 +19,7 @@ from lastcall.rules.streak import Streak
 from lastcall.rules.terminal import Terminal
 
 __all__ = [
+    "Breaker",
     "Budget",
     "Ceiling",
     "Concurrency",

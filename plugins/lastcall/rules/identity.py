@@ -43,3 +43,8 @@ def unknown(limit: str, per: Per) -> str:
 def joined(*parts: str | None) -> str:
     """Several names as one, such that different ones stay different."""
     return "/".join(str(part or "").replace("%", "%25").replace("/", "%2F") for part in parts)
+
+
+def named(name: str) -> list[str]:
+    """The names that `joined` made into one."""
+    return [each.replace("%2F", "/").replace("%25", "%") for each in name.split("/")]

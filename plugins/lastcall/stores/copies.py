@@ -22,10 +22,6 @@ class Raw(Struct, frozen=True):
     value: str
 
 
-class Unknown(LookupError):  # noqa: N818 - control flow: it has to be asked for
-    """A field of which the copy does not say whether there is one."""
-
-
 class Copy(Struct):
     """One shard as this client saw it last."""
 
@@ -45,11 +41,13 @@ class Copies:
 
     def read(
         self, keys: Sequence[Key], fields: Sequence[str]
-    ) -> tuple[dict[Shard, str], list[Any]]:
-        """The version of each shard of *keys*, and the records, at one moment. A shard never seen is taken
-        for a new one, of version `""`. Raises Unknown, and UnreadableRecordError."""
+    ) -> tuple[dict[Shard, str], list[Any], dict[Shard, list[str]]]:
+        """The version of each shard of *keys*, and the records, at one moment; and the fields of each shard
+        that are only assumed to be absent. A shard never seen is taken for a new one, of version `""`.
+        Raises UnreadableRecordError."""
         versions: dict[Shard, str] = {}
         found: list[Any] = []
+        assumed: dict[Shard, list[str]] = {}
         with self._lock:
             for key, field in zip(keys, fields, strict=True):
                 copy = self._kept.get(key[0])
@@ -60,14 +58,14 @@ class Copies:
                 versions[key[0]] = copy.version
                 held = copy.fields.get(field)
                 if held is None and not copy.whole and field not in copy.fields:
-                    raise Unknown(field)
-                if type(held) is Raw:
+                    assumed.setdefault(key[0], []).append(field)
+                elif type(held) is Raw:
                     held = copy.fields[field] = decoded(held.value, key, self._types)
                 found.append(held)
             for shard in versions:
                 if shard in self._kept:
                     self._kept.move_to_end(shard)
-        return versions, found
+        return versions, found, assumed
 
     def told(
         self,
@@ -82,6 +80,10 @@ class Copies:
         known: dict[str, Any] = {} if whole else dict.fromkeys(asked)
         known |= {field: Raw(value) for field, value in fields.items()}
         with self._lock:
+            copy = self._kept.get(shard)
+            if copy is not None and copy.version == version and not whole:
+                copy.fields |= known
+                return
             self._kept[shard] = Copy(version, whole, known)
             self._trim()
 

@@ -29,8 +29,15 @@ for i, key in ipairs(KEYS) do
     meta = {false, false}
   end
   untils[i] = meta[2]
-  local version, expected = meta[1] or '', shards[i][1]
-  if expected and version ~= expected and not (again and version == token) then
+  local version, expected, assumed = meta[1] or '', shards[i][1], shards[i][4]
+  local differs = expected and version ~= expected and not (again and version == token)
+  if expected and version == expected and #assumed > 0 then
+    -- The client knows a part of a large shard, and takes these for absent.
+    for _, value in ipairs(redis.call('HMGET', key, unpack(assumed))) do
+      differs = differs or value ~= false
+    end
+  end
+  if differs then
     local wanted, fields = shards[i][3], {}
     local whole = redis.call('HLEN', key) <= WHOLE
     if whole then

@@ -1,89 +1,44 @@
 """The store for a fleet: Redis 6.2 or newer, or Valkey. One trip for a decision and one for its settlement.
 
-A shard is one hash, `PREFIX:run:ID`, and a record is a field of it; all of a decision happens in one script
-(`decision.lua`). The client runs the rules on its own copy of the records and the script checks that
-the copy was fresh: for a run, which one worker owns, it nearly always is.
+A shard is one hash, `PREFIX:run:ID`, and a record is a field of it; all of a decision happens in one script.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
-import secrets
-import threading
 import time
 import weakref
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from functools import partial
-from hashlib import sha1
-from importlib import import_module
-from importlib.resources import files
 from typing import Any, NoReturn, Self, TypeVar
 
-import msgspec
-
-from lastcall.contracts import Answer, Claim, Free, Key, Plan, Release, Shard, Step, Take
-from lastcall.stores.copies import Copies, Unknown
+from lastcall.contracts import Answer, Key, Shard, Step
 from lastcall.stores.lifetime import KEEP, TTL, Lifetimes
 from lastcall.stores.opening import server_of
-from lastcall.stores.records import (
-    COUNTER,
-    clean,
-    counter_text,
-    decoded,
-    encoded,
-    field_text,
-    key_of,
-    shard_of,
-    shard_text,
+from lastcall.stores.records import decoded, key_of, shard_of, shard_text
+from lastcall.stores.redis_clients import (
+    Loop,
+    Turnstile,
+    aconnected,
+    clustered,
+    connected,
+    errors,
+    read_only,
+    sound,
 )
-from lastcall.stores.trouble import StoreError, UnreadableRecordError
+from lastcall.stores.redis_script import DIGEST, META, SCRIPT, Decisions, Trip, Trips, packed, texts
+from lastcall.stores.trouble import StoreError
 from lastcall.stores.worker import Worker, in_event_loop
 
 T = TypeVar("T")
-
-SCRIPT = files("lastcall.stores").joinpath("decision.lua").read_text(encoding="utf-8")
-DIGEST = sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
-"""The name by which the server knows the script."""
-
-REFUSED, STALE, TOO_MUCH, UNREADABLE = 0, -1, -2, -3
-"""What the script answers besides "granted"."""
-
-HEAD = 3
-"""The parts of an answer before what it says: the code, and the server's time in two parts."""
-
-META = "#"
-"""What the names of fields begin with that are no records."""
-
-CONNECTIONS = 64
-"""Connections of one event loop; further decisions wait for one."""
-
-THREADS = 1024
-"""Connections of threads, of which each needs one: waiting for one would cost every decision some time."""
 
 BEST = 60.0
 """Seconds after which the server's clock is read off a slower answer than the fastest so far."""
 
 LOADED = 500
 """Records put back in one trip."""
-
-COUNTS = 4096
-"""Counters whose last value is remembered, to foresee a refusal."""
-
-
-class Trip(msgspec.Struct, frozen=True):
-    """One sending of the script."""
-
-    keys: tuple[str, ...]
-    body: list[Any]
-    repeatable: bool
-    """Whether it may be sent again when it is not known whether it arrived."""
-
-
-Trips = Generator[Trip, Any, T]
 
 
 class RedisStore:
@@ -119,15 +74,12 @@ class RedisStore:
         self._url = url
         self._options = options
         self._timeout = timeout
-        self._client = sound(client) if url is None else self._pooled(url)
+        self._client = sound(client) if url is None else connected(url, timeout, options)
         self._aclient = sound(aclient)
         self._prefix = tagged(prefix, clustered(client, aclient))
         self._lifetimes = Lifetimes(ttl, keep)
         self._types: dict[str, Any] = {}
-        self._copies = Copies(self._types)
-        self._counts: dict[str, int] = {}
-        self._name = secrets.token_hex(4)
-        self._numbers = itertools.count(1)
+        self._decisions = Decisions(self._prefix, self._lifetimes, self._types)
         self._pid = os.getpid()
         self._turns: weakref.WeakValueDictionary[Shard, Turnstile] = weakref.WeakValueDictionary()
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Loop] = (
@@ -166,21 +118,30 @@ class RedisStore:
 
     async def aupdate(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
         """The same without blocking the event loop."""
+        work = asyncio.ensure_future(self._aupdate(keys, step, now))
+        try:
+            # Left behind, rather than called off and awaited: redis-py may take its time over that.
+            await asyncio.wait({work}, timeout=self._timeout)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        if work.done():
+            return work.result()
+        work.cancel()
+        work.add_done_callback(heard)
+        # What was sent may have arrived.
+        self._decisions.copies.clear()
+        raise self._late()
+
+    async def _aupdate(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
         deadline = time.monotonic() + self._timeout
         loop = self._loop()
-        try:
-            # All of it together: to wait for a turn, for a connection and for an answer is three waits.
-            async with asyncio.timeout(self._timeout):
-                if self._dropping:
-                    await self._adropped(keys)
-                async with loop.turn(keys[0][0]):
-                    return await self._adecided(
-                        loop.client, self._deciding(keys, step, now), deadline
-                    )
-        except TimeoutError:
-            # What was sent may have arrived.
-            self._copies.clear()
-            raise self._late() from None
+        if self._dropping:
+            await self._adropped(keys)
+        async with loop.turn(keys[0][0]):
+            return await self._adecided(
+                loop.client, self._decisions.deciding(keys, step, now), deadline
+            )
 
     async def _adecided(self, client: Any, trips: Trips[T], deadline: float) -> T:
         reply: Any = None
@@ -203,9 +164,9 @@ class RedisStore:
     def drop(self, shard: Shard) -> None:
         """Forget *shard*. Within an event loop it is done a moment later, before any later update."""
         self._check_process()
-        self._copies.forget(shard)
+        self._decisions.copies.forget(shard)
         if not in_event_loop():
-            self._asked(self._sync().delete, self._key(shard))
+            self._asked(self._sync().delete, self._decisions.key(shard))
             return
         future = self._worker.submit(self._quietly, shard)
         self._dropping[shard] = future
@@ -233,143 +194,6 @@ class RedisStore:
         # What its thread was given is finished first.
         await asyncio.to_thread(self.close)
 
-    # A decision, without I/O: it yields what is to be sent and is told the answers.
-
-    def _deciding(self, keys: Sequence[Key], step: Step[T], now: float) -> Trips[tuple[T, Answer]]:
-        fields = [field_text(key) for key in keys]
-        foreseen = False
-        while True:
-            try:
-                versions, records = self._copies.read(keys, fields)
-            except Unknown:
-                yield from self._fetching(keys, fields, now)
-                continue
-            plan = step(records)
-            foreseen = foreseen or self._full(plan.claims)
-            instead = None
-            if foreseen and plan.otherwise is not None:
-                instead = [list(plan.otherwise(index)) for index in range(len(plan.claims))]
-            token = f"{self._name}-{next(self._numbers)}"
-            trip = self._trip(keys, fields, versions, plan, instead, token, now)
-            reply = yield trip
-            code, said = reply[0], reply[HEAD:]
-            if code == STALE:
-                self._refresh(list(trip_shards(versions, plan)), keys, fields, said)
-                continue
-            if code == TOO_MUCH:
-                give = plan.releases[said[0]]
-                raise ValueError(
-                    f"{getattr(give, 'amount', 1)} given back to {give.key!r}, which holds {said[1]}"
-                )
-            if code == UNREADABLE:
-                raise UnreadableRecordError(f"the counter {said[1].decode()!r} in Redis is damaged")
-            if code != REFUSED:
-                self._wrote(keys, fields, versions, plan.writes, token)
-                self._counted(plan.claims, said)
-                return plan.value, Answer(None, tuple(said))
-            index, written, observed = said[0], said[1], tuple(said[2:])
-            self._counted(plan.claims, observed)
-            if instead is not None and written:
-                self._wrote(keys, fields, versions, instead[index], token)
-            elif instead is None and plan.otherwise is not None and plan.otherwise(index):
-                # It did not look full; what is written when it is goes along this time.
-                foreseen = True
-                continue
-            return plan.value, Answer(index, observed)
-
-    def _fetching(self, keys: Sequence[Key], fields: Sequence[str], now: float) -> Trips[None]:
-        """Ask for records of which nothing is known, by a version that nobody has."""
-        versions = dict.fromkeys((key[0] for key in keys), "?")
-        reply = yield self._trip(keys, fields, versions, Plan(None), None, "", now)
-        self._refresh(list(versions), keys, fields, reply[HEAD:])
-
-    def _trip(
-        self,
-        keys: Sequence[Key],
-        fields: Sequence[str],
-        versions: Mapping[Shard, str],
-        plan: Plan[Any],
-        instead: Sequence[Sequence[tuple[int, Any]]] | None,
-        token: str,
-        now: float,
-    ) -> Trip:
-        places = {shard: index for index, shard in enumerate(trip_shards(versions, plan))}
-        wanted: dict[Shard, list[str]] = {shard: [] for shard in places}
-        for key, field in zip(keys, fields, strict=True):
-            wanted[key[0]].append(field)
-        shards = [
-            [
-                versions.get(shard, False),
-                self._lifetimes.of(shard, plan.claims) or 0,
-                wanted[shard],
-            ]
-            for shard in places
-        ]
-
-        def rows(writes: Sequence[tuple[int, Any]]) -> list[Any]:
-            return [
-                [
-                    places[keys[index][0]],
-                    fields[index],
-                    False if state is None else encoded(state, keys[index]),
-                ]
-                for index, state in writes
-            ]
-
-        body = [
-            now,
-            token,
-            shards,
-            rows(plan.writes),
-            [claim_row(claim, places) for claim in plan.claims],
-            [rows(each) or False for each in instead] if instead is not None else False,
-            [release_row(release, places) for release in plan.releases],
-            False,
-        ]
-        repeatable = instead is None and bool(plan.writes or not (plan.claims or plan.releases))
-        return Trip(tuple(map(self._key, places)), body, repeatable)
-
-    def _refresh(
-        self, shards: Sequence[Shard], keys: Sequence[Key], fields: Sequence[str], said: list[Any]
-    ) -> None:
-        for place, version, whole, flat in said:
-            shard = shards[place]
-            pairs = {
-                field: value
-                for field, value in zip(texts(flat[::2]), texts(flat[1::2]), strict=True)
-                if not field.startswith(META)
-            }
-            asked = [field for key, field in zip(keys, fields, strict=True) if key[0] == shard]
-            self._copies.told(shard, version.decode(), pairs, whole=bool(whole), asked=asked)
-
-    def _wrote(
-        self,
-        keys: Sequence[Key],
-        fields: Sequence[str],
-        versions: Mapping[Shard, str],
-        writes: Sequence[tuple[int, Any]],
-        token: str,
-    ) -> None:
-        states: dict[Shard, dict[str, Any]] = {}
-        for index, state in writes:
-            states.setdefault(keys[index][0], {})[fields[index]] = state
-        for shard, written in states.items():
-            self._copies.wrote(shard, versions[shard], token, written)
-
-    def _full(self, claims: Sequence[Claim]) -> bool:
-        """Whether one of *claims* will probably be refused."""
-        return any(
-            claim.limit is not None
-            and self._counts.get(name_of(claim), 0) + amount_of(claim) > claim.limit
-            for claim in claims
-        )
-
-    def _counted(self, claims: Sequence[Claim], observed: Sequence[int]) -> None:
-        if len(self._counts) > COUNTS:
-            self._counts.clear()
-        for claim, count in zip(claims, observed, strict=True):
-            self._counts[name_of(claim)] = count
-
     # Sending, bounded in time.
 
     def _update(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
@@ -378,7 +202,7 @@ class RedisStore:
         if self._dropping:
             self._dropped(keys)
         with self._turn(keys[0][0]):
-            trips = self._deciding(keys, step, now)
+            trips = self._decisions.deciding(keys, step, now)
             reply: Any = None
             try:
                 while True:
@@ -443,7 +267,7 @@ class RedisStore:
 
     def _trouble(self, error: Exception) -> StoreError:
         # What was sent may have arrived: no copy is to be trusted.
-        self._copies.clear()
+        self._decisions.copies.clear()
         said = str(error) or f"no answer within {self._timeout:g} s"
         return StoreError(f"Redis cannot be used: {type(error).__name__}: {said}")
 
@@ -479,27 +303,6 @@ class RedisStore:
 
     # Clients.
 
-    def _pooled(self, url: str) -> Any:
-        redis = library()
-        pool = redis.ConnectionPool.from_url(url, **self._settings("redis", THREADS))
-        try:
-            # Not connected; it says which setting it does not know.
-            pool.connection_class(**pool.connection_kwargs)
-        except TypeError as error:
-            raise ValueError(f"redis-py takes no such setting: {error}") from None
-        return redis.Redis(connection_pool=pool)
-
-    def _settings(self, module: str, connections: int) -> dict[str, Any]:
-        """How connections are made: every wait is bounded, and nothing is tried again behind our back."""
-        retry = library(f"{module}.retry").Retry(library("redis.backoff").NoBackoff(), 0)
-        return {
-            "max_connections": connections,
-            "socket_timeout": self._timeout,
-            "socket_connect_timeout": self._timeout,
-            "retry": retry,
-            **self._options,
-        }
-
     def _sync(self) -> Any:
         if self._client is None:
             raise StoreError(
@@ -512,8 +315,7 @@ class RedisStore:
         if self._pid != os.getpid():
             # A child process: its own name, copies and thread. redis-py looks after its connections.
             self._pid = os.getpid()
-            self._name = secrets.token_hex(4)
-            self._copies = Copies(self._types)
+            self._decisions = Decisions(self._prefix, self._lifetimes, self._types)
             self._turns = weakref.WeakValueDictionary()
             self._dropping = {}
             self._worker = Worker("lastcall-redis")
@@ -526,23 +328,24 @@ class RedisStore:
         if loop is None:
             client = self._aclient
             if self._url is not None:
-                redis = library("redis.asyncio")
-                settings = self._settings("redis.asyncio", CONNECTIONS)
-                pool = redis.BlockingConnectionPool.from_url(
-                    self._url, timeout=self._timeout, **settings
-                )
-                client = redis.Redis(connection_pool=pool)
+                client = aconnected(self._url, self._timeout, self._options)
             if client is None:
                 raise StoreError(
                     "this store was given no client for event loops: give `aclient` too"
                 )
+            self._tidy()
             loop = self._loops[running] = Loop(client)
         return loop
 
-    # The rest.
+    def _tidy(self) -> None:
+        """Let go of the connections of event loops that are closed. They lead back to their loop, which
+        so outlives the weak reference to it."""
+        for reference in self._loops.keyrefs():
+            other = reference()
+            if other is not None and other.is_closed():
+                self._loops.pop(other, None)
 
-    def _key(self, shard: Shard) -> str:
-        return f"{self._prefix}:{shard_text(shard)}"
+    # The rest.
 
     def _blocking(self, work: Any, *args: Any) -> Any:
         self._check_process()
@@ -555,7 +358,7 @@ class RedisStore:
             self._failed(self._client, error)
 
     def _peek(self, shard: Shard, now: float) -> dict[Key, Any]:
-        found = self._asked(self._sync().hgetall, self._key(shard))
+        found = self._asked(self._sync().hgetall, self._decisions.key(shard))
         fields = dict(zip(texts(found), texts(found.values()), strict=True))
         until = fields.get("#until")
         if until is not None and float(until) <= now:
@@ -569,29 +372,14 @@ class RedisStore:
             shards.setdefault(key[0], []).append((key, state))
         for shard, rows in shards.items():
             for start in range(0, len(rows), LOADED):
-                self._put(shard, rows[start : start + LOADED], now)
-            self._copies.forget(shard)
-
-    def _put(self, shard: Shard, rows: Sequence[tuple[Key, Any]], now: float) -> None:
-        counted = {key for key, _ in rows if self._types.get(key[1]) == COUNTER}
-        writes = [
-            [
-                0,
-                field_text(key),
-                (counter_text if key in counted else partial(encoded, key=key))(state),
-            ]
-            for key, state in rows
-        ]
-        kept: list[Any] = [[False, self._lifetimes.of(shard) or 0, []]]
-        token = f"{self._name}-{next(self._numbers)}"
-        body = [now, token, kept, writes, [], False, [], False]
-        deadline = time.monotonic() + self._timeout
-        self._sent(self._sync(), Trip((self._key(shard),), body, repeatable=True), deadline)
+                trip = self._decisions.putting(shard, rows[start : start + LOADED], now)
+                self._sent(self._sync(), trip, time.monotonic() + self._timeout)
+            self._decisions.copies.forget(shard)
 
     def _quietly(self, shard: Shard) -> None:
         """Drop a shard with nobody left to tell of trouble: what stays expires."""
         with suppress(StoreError):
-            self._asked(self._sync().delete, self._key(shard))
+            self._asked(self._sync().delete, self._decisions.key(shard))
 
     def _dropped(self, keys: Sequence[Key]) -> None:
         for shard in {key[0] for key in keys}:
@@ -620,71 +408,10 @@ class RedisStore:
         return [shard for shard in found if self._peek(shard, now)]
 
 
-class Turnstile:
-    """A lock that is gone when nobody holds it."""
-
-    __slots__ = ("__weakref__", "lock")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-class Loop:
-    """What belongs to one event loop: its client, and whose turn it is."""
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-        self._turns: weakref.WeakValueDictionary[Shard, asyncio.Lock] = (
-            weakref.WeakValueDictionary()
-        )
-
-    def turn(self, shard: Shard) -> asyncio.Lock:
-        """Held by one decision about *shard* at a time."""
-        lock = self._turns.get(shard)
-        if lock is None:
-            lock = self._turns[shard] = asyncio.Lock()
-        return lock
-
-
-def trip_shards(versions: Mapping[Shard, str], plan: Plan[Any]) -> dict[Shard, None]:
-    """The shards of a trip in order: those that were read, then those that are only counted in."""
-    shards = dict.fromkeys(versions)
-    for each in (*plan.claims, *plan.releases):
-        shards[each.key[0]] = None
-    return shards
-
-
-def claim_row(claim: Claim, places: Mapping[Shard, int]) -> list[Any]:
-    """A claim as the script takes it."""
-    at = [places[claim.key[0]], field_text(claim.key)]
-    limit = False if claim.limit is None else float(claim.limit)
-    if isinstance(claim, Take):
-        return [*at, "take", claim.amount, limit, claim.window or False]
-    return [*at, "lease", clean(claim.holder), limit, claim.ttl]
-
-
-def release_row(release: Release, places: Mapping[Shard, int]) -> list[Any]:
-    """A release as the script takes it."""
-    at = [places[release.key[0]], field_text(release.key)]
-    if isinstance(release, Free):
-        return [*at, "free", clean(release.holder)]
-    return [*at, "give", release.amount, release.window or False, release.taken_at]
-
-
-def amount_of(claim: Claim) -> int:
-    """What a claim adds."""
-    return claim.amount if isinstance(claim, Take) else 1
-
-
-def name_of(claim: Claim) -> str:
-    """A counter's whole name."""
-    return f"{shard_text(claim.key[0])} {field_text(claim.key)}"
-
-
-def packed(trip: Trip, again: bool) -> bytes:  # noqa: FBT001 - the last field of the message
-    """The message."""
-    trip.body[-1] = again
-    return msgspec.msgpack.encode(trip.body)
+def heard(work: asyncio.Future[Any]) -> None:
+    """Take note of what came of *work*, for which nobody waits any more."""
+    if not work.cancelled():
+        work.exception()
 
 
 def tagged(prefix: str, cluster: bool) -> str:  # noqa: FBT001 - one question
@@ -692,41 +419,3 @@ def tagged(prefix: str, cluster: bool) -> str:  # noqa: FBT001 - one question
     if not prefix or any(c in prefix for c in "{}") or not prefix.isprintable():
         raise ValueError(f"prefix must be some printable text without braces, not {prefix!r}")
     return f"{{{prefix}}}" if cluster else prefix
-
-
-def clustered(*clients: Any) -> bool:
-    """Whether one of *clients* speaks to a cluster."""
-    return any("Cluster" in each.__name__ for client in clients for each in type(client).__mro__)
-
-
-def sound(client: Any) -> Any:
-    """*client*, when it gives bytes. Raises ValueError."""
-    pool = getattr(client, "connection_pool", None)
-    if getattr(pool, "connection_kwargs", {}).get("decode_responses"):
-        raise ValueError("the client must have decode_responses=False: records are bytes")
-    return client
-
-
-def read_only(error: Exception) -> bool:
-    """Whether it was a replica that was asked; from within a script that is a text like any other."""
-    return "READONLY" in str(error) or type(error).__name__ == "ReadOnlyError"
-
-
-def texts(values: Iterable[bytes]) -> list[str]:
-    """What the server gives as bytes."""
-    return [value.decode("utf-8", "replace") for value in values]
-
-
-def errors() -> Any:
-    """redis-py's exceptions."""
-    return library("redis.exceptions")
-
-
-def library(name: str = "redis") -> Any:
-    """A module of redis-py. Raises ImportError that names the cure."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            'a store in Redis needs redis-py: pip install "lastcall[redis]"', name="redis"
-        ) from error

@@ -1,0 +1,77 @@
+"""The page on budgets: its policy is read, its program prints what it says, its command too."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from lastcall import Policy
+from lastcall.cli import main
+from lastcall.rules import Budget
+from lastcall.rules.budget import Quantity
+
+from .test_baseline import logs
+
+PAGE = (Path(__file__).parents[1] / "docs" / "budgets.md").read_text()
+
+
+def blocks(kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def beside(tmp_path, monkeypatch):
+    """The page's files are those of a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_program_prints_what_the_page_says(capsys, monkeypatch):
+    # Not over midnight.
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.0)
+    (policy,), (program,), (printed,) = blocks("toml"), blocks("python"), blocks("text")
+    Path("policy.toml").write_text(policy)
+    given = {}
+    exec(program, given)
+    given["guard"].close()
+    assert capsys.readouterr().out == printed
+
+
+def test_the_policy_survives_being_written():
+    (policy,) = blocks("toml")
+    made = Policy.from_toml(policy)
+    assert Policy.from_toml(made.to_toml()) == made
+    (budget,) = (rule for rule in made.rules if isinstance(rule, Budget))
+    assert [limit.name for limit in budget.limits] == [
+        "money/day/user",
+        "tokens/run",
+        "seconds/run",
+    ]
+
+
+def test_the_command_does_what_the_page_says(capsys):
+    Path("runs").mkdir()
+    logs(Path("runs"), *[5] * 198, 12, 40)
+    (console,) = blocks("console")
+    said = ""
+    for line in console.splitlines():
+        if not line.startswith("$ "):
+            continue
+        program, *words = shlex.split(line[2:])
+        said += f"{line}\n"
+        if program == "cat":
+            said += Path(words[0]).read_text()
+        else:
+            assert (program, main(words)) == ("lastcall", 0)
+            said += capsys.readouterr().out
+    assert said == console
+
+
+def test_every_quantity_is_in_the_table():
+    table = PAGE.split("\n\n")[2]
+    named = set(
+        re.findall(r"`([a-z:]+)`", "".join(row.split("|")[1] for row in table.splitlines()))
+    )
+    assert named == set(Quantity.__args__)
