@@ -521,7 +521,17 @@ class TestRaise:
         guard = fleet(rules=[Budget(limits=(limit,))], tools={"pay": ToolPolicy(cost="0.60")})
         made(guard, 1)
         assert made(guard, 2).stop.cause == "money/run"
-        words = ("raise", "--store", url, "--run", "r1", "--calls", "+0.20", "--budget", "money/run")
+        words = (
+            "raise",
+            "--store",
+            url,
+            "--run",
+            "r1",
+            "--calls",
+            "+0.20",
+            "--budget",
+            "money/run",
+        )
         assert lastcall(*words)[1] == "raised: money/run of run 'r1' by 0.20\n"
         assert made(guard, 3).stop is None
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from lastcall.cli import main
 
 PAGE = (Path(__file__).parents[1] / "docs" / "retrying.md").read_text()
 BLOCK = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
@@ -19,6 +22,16 @@ def test_every_block_does_what_the_page_says(capsys):
     for code, printed in blocks:
         exec(compile(code, "docs/retrying.md", "exec"), given)
         assert capsys.readouterr().out == printed
+
+
+def test_the_worst_case_is_the_one_that_is_printed(tmp_path, monkeypatch, capsys):
+    (policy,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("policy.toml").write_text(policy)
+    line, _, printed = block.partition("\n")
+    assert main(shlex.split(line.removeprefix("$ lastcall "))) == 0
+    assert capsys.readouterr().out == printed
 
 
 def test_the_table_names_every_setting(make_guard):

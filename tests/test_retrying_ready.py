@@ -188,6 +188,14 @@ class TestTheGuard:
         with pytest.raises(Stopped):
             service.call()
         assert service.requests == 4
+        # A trial is one request, whatever would be retried.
+        clock.tick(30)
+        with pytest.raises(Stopped):
+            service.call()
+        assert service.requests == 5
+        with pytest.raises(Stopped):
+            service.call()
+        assert service.requests == 5
 
     def test_a_call_outside_any_run_has_one_of_its_own(self, make_guard, clock):
         guard = make_guard(limited(1))

@@ -176,9 +176,7 @@ class Tally(Protocol):
         """The name and the limit of what the claim takes from, as they are shown."""
         ...
 
-    def settle(
-        self, call: Call, outcome: Outcome, taken_at: float
-    ) -> tuple[Release | Take, ...]:
+    def settle(self, call: Call, outcome: Outcome, taken_at: float) -> tuple[Release | Take, ...]:
         """What goes back, of what was taken at *taken_at*, once the outcome is known; and what is taken
         besides, without a limit, as long as the window of *taken_at* lasts."""
         ...

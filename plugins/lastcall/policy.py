@@ -145,7 +145,9 @@ class Policy(BaseModel):
             if missing:
                 raise ValueError(f"{rule!r} is no rule: it has no {' and no '.join(missing)}")
             if not isinstance(name, str) or not name or not name.isprintable() or " " in name:
-                raise ValueError(f"{name!r} is no name of a rule: some printable text without blanks")
+                raise ValueError(
+                    f"{name!r} is no name of a rule: some printable text without blanks"
+                )
             if names.count(name) > 1:
                 raise ValueError(f"two rules named {name!r}; their records would mix")
         return rules

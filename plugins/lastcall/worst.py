@@ -6,31 +6,41 @@ own and answered 503, on a clock that jumps to when a stop lifts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall.call import Call, Outcome, Where
+from lastcall.contracts import Answer, Key, Plan, Step
+from lastcall.fold import Decided
 from lastcall.guard import Guard
 from lastcall.money import worst as dearest
 from lastcall.policy import Policy
-from lastcall.stop import Stop
+from lastcall.stores.memory import MemoryStore
 from lastcall.tool import PLAIN
 from lastcall.verdict import Ticket
 
+T = TypeVar("T")
+
 SICK = Outcome("error", "HTTP 503", 503, "passing", "HTTP 503")
 
-MOST = 20_000
-"""Attempts at which it is said that there is no limit."""
+MOST = 5_000
+"""Attempts from which on nobody counts any further, unless told to."""
 
 HOUR = 3600.0
 
 DAY = 86_400.0
 
+TICK = 1e-3
+"""The clock always moves."""
+
 
 class Worst(Struct, frozen=True):
-    """Attempts at most; None: without a limit. *cost* is the most that one attempt costs, in the currency
+    """Attempts at most; None: as many as were counted, or more. *cost* is the most that one attempt costs, in the currency
     of the policy; None: not told."""
 
     call: int | None
@@ -47,37 +57,70 @@ class Worst(Struct, frozen=True):
 
 
 def worst(
-    policy: Policy, tool: str, *, attempts: int = 1, workers: int = 1, at_once: int | None = None
+    policy: Policy,
+    tool: str,
+    *,
+    attempts: int = 1,
+    workers: int = 1,
+    at_once: int | None = None,
+    most: int = MOST,
 ) -> Worst:
     """The worst case for calls of *tool* that a retrying layer attempts *attempts* times each. *at_once*:
-    calls that one worker has under way at a time (None: as many as are granted)."""
+    calls that one worker has under way at a time (None: as many as are granted). A run has one turn. Nobody counts beyond *most*."""
 
     def outage() -> Outage:
-        return Outage(policy, tool, attempts, at_once)
+        return Outage(policy, tool, attempts, at_once, most)
 
     return Worst(
         outage().one_call(),
         outage().one_run(),
-        outage().one_user(DAY),
-        outage().fleet(workers, HOUR),
+        outage().during(DAY, 1),
+        outage().during(HOUR, workers),
         dearest(policy.tool(tool, PLAIN).cost),
     )
 
 
 class Endless(Exception):  # noqa: N818 - the answer, and no error
-    """There is no limit, as far as anybody cares to count."""
+    """Nobody counts any further."""
+
+
+class Lenient(MemoryStore):
+    """Keeps nothing of a refusal, as if nobody had asked: asking for too much is no way to spend."""
+
+    asking = False
+    """Whether a decision is made, and no outcome told."""
+
+    def update(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
+        """The same, but for what a refused decision would write."""
+        return super().update(keys, partial(granting, step) if self.asking else step, now)
+
+
+def granting(step: Step[T], records: Sequence[Any]) -> Plan[T]:
+    """The plan of *step*, with nothing written unless the call is granted."""
+    plan = step(records)
+    stopped = isinstance(plan.value, Decided) and plan.value.stops
+    return Plan(plan.value, () if stopped else plan.writes, plan.claims, plan.releases, nothing)
+
+
+def nothing(_: int) -> tuple[tuple[int, Any], ...]:
+    """What is written when a claim is refused."""
+    return ()
 
 
 class Outage:
-    """One guard, and a service that never answers."""
+    """One guard, and a service that never answers. Whoever calls asks for as much as is granted before the
+    first failure is told: what is told can only make it less."""
 
-    def __init__(self, policy: Policy, tool: str, attempts: int, at_once: int | None) -> None:
+    def __init__(
+        self, policy: Policy, tool: str, attempts: int, at_once: int | None, most: int
+    ) -> None:
         self.now = 0.0
-        # In the shadow nothing would be refused; what is asked is what the rules would do.
-        self.guard = Guard(policy, clock=lambda: self.now, switch=False)
+        self.store = Lenient()
+        self.guard = Guard(policy, store=self.store, clock=lambda: self.now, switch=False)
         self.tool = tool
         self.attempts = attempts
         self.at_once = at_once
+        self.most = most
         self.made = 0
         self.number = 0
         self.until: float | None = None
@@ -88,7 +131,7 @@ class Outage:
         call = self.fresh(Where("run", "run", user="user", agent="agent"), "reply")
         try:
             while (ticket := self.granted(call)) is not None:
-                self.failed([ticket])
+                self.failed([ticket, *self.retried([ticket])])
         except Endless:
             return None
         return self.made
@@ -96,49 +139,37 @@ class Outage:
     def one_run(self) -> int | None:
         """One run of one turn."""
         try:
-            self.run("run", "0")
+            self.round([("user", "run")])
         except Endless:
             return None
         return self.made
 
-    def one_user(self, seconds: float) -> int | None:
-        """The runs of one user, one after the other."""
-        return self.during(seconds, ["user"])
-
-    def fleet(self, workers: int, seconds: float) -> int | None:
-        """The runs of so many workers, each of a user and an agent of its own."""
-        return self.during(seconds, [f"user {number}" for number in range(workers)])
-
-    def during(self, seconds: float, users: list[str]) -> int | None:
-        """Runs without a pause, but where stops lift later."""
+    def during(self, seconds: float, workers: int) -> int | None:
+        """The runs of so many workers, each of a user and an agent of its own, without a pause but where
+        stops lift later."""
         rounds = 0
         try:
             while self.now < seconds:
                 before, self.until = self.made, None
                 rounds += 1
-                self.round([(user, f"{user} {rounds}") for user in users])
+                self.round([(f"user {n}", f"run {n} {rounds}") for n in range(workers)])
                 if self.made > before:
                     continue
                 if self.until is None:
                     break
-                self.now = max(self.until, self.now + 1.0)
+                self.now = max(self.until, self.now + TICK)
         except Endless:
             return None
         return self.made
 
-    def run(self, user: str, run: str) -> None:
-        """One run, to its end."""
-        self.round([(user, run)])
-
     def round(self, runs: list[tuple[str, str]]) -> None:
         """One run of each user at once, until nothing more is granted to any."""
-        reply, idle = 0, 0
-        # A refusal may be for the moment alone, of calls that run at once.
-        while idle < 2:  # noqa: PLR2004 - in a row
+        reply, before = 0, -1
+        while self.made > before:
+            before = self.made
             reply += 1
-            granted = [each for user, run in runs for each in self.batch(user, run, reply)]
-            idle = 0 if granted else idle + 1
-            self.failed(granted)
+            calls = [each for user, run in runs for each in self.batch(user, run, reply)]
+            self.failed([*self.retried(calls), *calls])
         for _, run in runs:
             self.guard.finish(run)
 
@@ -153,6 +184,17 @@ class Outage:
             granted.append(ticket)
         return granted
 
+    def retried(self, calls: list[Ticket]) -> list[Ticket]:
+        """The further attempts of *calls*, as many as are granted."""
+        found: list[Ticket] = []
+        for each in calls:
+            for _ in range(self.attempts - 1):
+                ticket = self.granted(replace(each.call, kind="attempt"))
+                if ticket is None:
+                    break
+                found.append(ticket)
+        return found
+
     def fresh(self, where: Where, reply: str) -> Call:
         """A call that nobody made before."""
         self.number += 1
@@ -160,29 +202,19 @@ class Outage:
 
     def granted(self, call: Call) -> Ticket | None:
         """The ticket of one attempt, which is made then."""
+        self.store.asking = True
         verdict = self.guard.decide(call)
-        if verdict.ticket is None:
-            self.lifts(verdict.stop)
-            return None
-        self.made += 1
-        if self.made >= MOST:
-            raise Endless
+        self.store.asking = False
+        if verdict.ticket is not None:
+            self.made += 1
+            if self.made >= self.most:
+                raise Endless
+        elif verdict.stop is not None and verdict.stop.retry_after is not None:
+            until = self.now + verdict.stop.retry_after
+            self.until = until if self.until is None else min(self.until, until)
         return verdict.ticket
 
     def failed(self, tickets: list[Ticket]) -> None:
-        """All these calls fail, and are retried as long as that is granted."""
-        trying = list(tickets)
-        for _ in range(self.attempts - 1):
-            further = [self.granted(replace(each.call, kind="attempt")) for each in trying]
-            trying = [each for each in further if each is not None]
-            for each in trying:
-                self.guard.observe(each, SICK)
+        """All these fail."""
         for each in tickets:
             self.guard.observe(each, SICK)
-
-    def lifts(self, stop: Stop | None) -> None:
-        """A stop was met."""
-        wait = None if stop is None else stop.retry_after
-        if wait is not None:
-            until = self.now + wait
-            self.until = until if self.until is None else min(self.until, until)

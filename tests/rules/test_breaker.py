@@ -235,9 +235,9 @@ class TestHalfOpen:
         drive.settle(trial, passing())
         assert state(drive).phase == "open"
 
-    def test_another_attempt_of_the_trial_is_the_trial(self, drive):
+    def test_another_attempt_of_the_trial_is_one_too_many(self, drive):
         drive.ask(asked(id="c", reply="m"))
-        assert isinstance(drive.ask(asked(id="c", reply="m", kind="attempt")), Call)
+        assert drive.ask(asked(id="c", reply="m", kind="attempt")).reason == "breaker"
 
     def test_a_trial_that_another_rule_refuses_holds_nothing(self, make_guard, clock):
         policy = Policy(tools={"pay": BANK}).replaced(

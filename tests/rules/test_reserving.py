@@ -321,6 +321,11 @@ class TestMoneyOfModels:
         report = guard.report("r1")
         assert (report.spent, report.incomplete, report.requests.unpriced) == (0, True, 3)
 
+    def test_a_limit_that_is_not_applied_stops_nothing(self):
+        guard = self.guard(Limit(most="1.00", **DAILY))
+        nobody = replace(ANN, user=None)
+        assert [self.request(guard, Outcome(), nobody) for _ in range(3)] == [None] * 3
+
     def test_what_is_reserved_is_the_price_of_what_nobody_knows(self):
         guard = self.guard(Limit(most="1.00", reserve="0.40", **DAILY))
         assert self.request(guard, Outcome()) is None

@@ -87,3 +87,14 @@ def test_a_run_that_is_over_keeps_nothing_of_what_comes_late(guard):
     guard.observe(tickets[1], Outcome())
     assert guard.report("r1").faults == ()
     assert guard.store.peek(("run", "r1"), guard.clock()) == {}
+
+
+def test_the_last_unit_of_a_fortune_is_counted(store):
+    limit = Limit(most="90000000", **DAILY)
+    tools = {"pay": {"cost": "89999999.99999999"}, "tip": {"cost": "0.00000001"}}
+    policy = Policy(rules=[Budget(limits=(limit,))], tools=tools)
+    guard = Guard(policy, store=store, clock=FakeClock())
+    guard.observe(pay(guard, 1).ticket, Outcome())
+    tip = [guard.decide(Call("tip", n, Where(run=f"r{n}", turn="t", user="ann"))) for n in range(2)]
+    assert tip[0].ticket.remaining == {"money/day/user": 0}
+    assert tip[1].stop.observed == Decimal("90000000.00000001")

@@ -8,8 +8,9 @@ from typing import Any
 
 from lastcall.commands.codes import OK
 from lastcall.commands.replay import policy_of
+from lastcall.events import log
 from lastcall.money import amount, units
-from lastcall.worst import Worst, worst
+from lastcall.worst import MOST, Worst, worst
 
 
 def add(commands: Any) -> None:
@@ -19,7 +20,7 @@ def add(commands: Any) -> None:
         help="the most that a policy lets be spent on a service that never recovers",
         description="Plays an outage against the policy: every call that it grants is made, with arguments "
         "of its own, and answered 503. Prints how many attempts reach the service, and what they cost where "
-        "the policy says what the tool costs.",
+        "the policy says what the tool costs. A run has one turn.",
         epilog="Exit code: 0, or 2 when the policy cannot be read or the command was used wrongly.",
     )
     one.set_defaults(run=run)
@@ -41,18 +42,32 @@ def add(commands: Any) -> None:
         metavar="M",
         help="calls that one worker has under way at a time (default: as many as are granted)",
     )
+    one.add_argument(
+        "--most",
+        type=positive,
+        default=MOST,
+        metavar="L",
+        help=f"count no further than this (default: {MOST})",
+    )
     one.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(options: Namespace) -> int:
     """Print it. Returns the exit code."""
-    found = worst(
-        policy_of(options.policy),
-        options.tool,
-        attempts=options.attempts,
-        workers=options.workers,
-        at_once=options.at_once,
-    )
+    policy = policy_of(options.policy)
+    heard, log.disabled = log.disabled, True
+    try:
+        # It is an outage in thought alone, and no reason to alarm anybody.
+        found = worst(
+            policy,
+            options.tool,
+            attempts=options.attempts,
+            workers=options.workers,
+            at_once=options.at_once,
+            most=options.most,
+        )
+    finally:
+        log.disabled = heard
     counts = {
         "call": ("one call", found.call),
         "run": ("one run", found.run),
@@ -69,8 +84,8 @@ def run(options: Namespace) -> int:
     print(f"attempts of {options.tool!r} that reach a service which never recovers, at most:")
     for label, attempts in counts.values():
         cost = shown(found, attempts)
-        said = "no limit" if attempts is None else f"{attempts}"
-        print(f"  {label:24}{said:>10}{'' if cost is None else f'   {cost}'}")
+        said = f"{options.most} or more" if attempts is None else f"{attempts}"
+        print(f"  {label:24}{said:>14}{'' if cost is None else f'   {cost}'}")
     return OK
 
 

@@ -133,13 +133,11 @@ class Breaker(Settings, frozen=True):
             return self.ramped(state, call, now)
         if state.phase == "open" and now < state.until:
             return self.stop(state, call, state.until, now)
-        name = holder(call)
         trial = next((until for _, until in state.watched if until > now), None)
         if trial is not None:
-            # Another attempt of the trial is the trial.
-            at = min(trial, now + self.wait)
-            return state if state.watching(name) else self.stop(state, call, at, now)
-        tried = replace(state, phase="half-open", watched=((name, now + self.span(call)),))
+            # Another attempt of the trial too: the service has not answered the first one yet, or was sick.
+            return self.stop(state, call, min(trial, now + self.wait), now)
+        tried = replace(state, phase="half-open", watched=((holder(call), now + self.span(call)),))
         return Noted(tried, self.notice(call, "half-open: one call is tried"))
 
     def ramped(

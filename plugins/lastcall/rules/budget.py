@@ -348,7 +348,10 @@ class Budget(Settings, frozen=True):
     def unreserved(self, call: Call) -> bool:
         """Whether *call* is a request of which a limit of money has nothing to go by but its cost."""
         return call.kind == "model" and any(
-            limit.quantity == "money" and limit.reserve is None and limit.concerns(call)
+            limit.quantity == "money"
+            and limit.reserve is None
+            and limit.concerns(call)
+            and shard_of(limit.per, call) is not None
             for limit in self.limits
         )
 

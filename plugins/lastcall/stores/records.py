@@ -78,7 +78,7 @@ def decoded(value: str, key: Key, types: Mapping[str, Any]) -> Any:
             # Half a character, which a model may write and a JSON text may hold, escaped.
             state = msgspec.convert(json.loads(body), plain, strict=False)
         return counter(state) if kind == COUNTER else state
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableRecordError(f"{named(key)} cannot be read: {error}") from None
 
 
