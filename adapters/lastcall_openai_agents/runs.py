@@ -13,7 +13,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import product
 from typing import Any, NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from agents import Agent, ModelResponse, RunContextWrapper
 from agents.tool_context import ToolContext
@@ -508,7 +508,7 @@ def named(context: Any, name: str) -> str | None:
     if isinstance(context, RunContextWrapper):
         context = context.context
     found = context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
-    return str(found) if isinstance(found, str | int) and found != "" else None
+    return str(found) if isinstance(found, str | int | UUID) and found != "" else None
 
 
 def marks(guarded: object) -> tuple[Guard, ...]:

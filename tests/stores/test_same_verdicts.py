@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lastcall import Call, Guard, MemoryStore, Outcome, Policy, Where
 from lastcall.contracts import Free, Give, Lease, Plan, Take
-from lastcall.rules import Budget, Ceiling, Concurrency, Cooling, Quarantine
+from lastcall.rules import Breaker, Budget, Ceiling, Concurrency, Cooling, Quarantine
 from lastcall.rules.budget import Limit
 from lastcall.stores.redis import RedisStore
 from lastcall.stores.sqlite import SQLiteStore
@@ -46,6 +46,7 @@ POLICY = Policy(max_calls=9).replaced(
         limits=(Limit(per="user", window="hour", most=6), Limit(per="agent", window=30.0, most=5))
     ),
     Cooling(seconds=20),
+    Breaker(failures=2, wait=25.0, ramp=True),
 )
 
 

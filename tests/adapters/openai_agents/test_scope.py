@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from uuid import UUID
 
 import pytest
 from agents import Agent, AgentHooks, RunHooks, Runner, RunState, function_tool
@@ -44,6 +45,15 @@ def test_a_decorated_function_in_a_thread_finds_run_agent_and_thread(mode):
     assert not in_main
     assert where.run.startswith("oa-")
     assert (where.agent, where.thread, where.user, where.path) == ("A", "s", "u", ("A",))
+
+
+@pytest.mark.parametrize("user", ["u", 7, UUID(int=7)], ids=["text", "number", "uuid"])
+def test_users_may_have_numbers_and_uuids_for_names(mode, user):
+    """Whose call it is must not be lost: limits and the kill switch go by it."""
+    guard, seen = Guard(), []
+    agent = Agent("A", tools=[noting(guard, seen)], model=script(call("note"), "done"))
+    assert play(agent, mode, context={"user_id": user}).error is None
+    assert seen[0][0].user == str(user)
 
 
 def test_nested_runs_belong_to_the_root(mode):
