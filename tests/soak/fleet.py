@@ -73,6 +73,7 @@ def asked(guard, held, worker, each):
             verdict = guard.decide(call)
             if verdict.stop is None or verdict.stop.reason != "concurrency":
                 break
+            time.sleep(0.002)  # as a caller would who was told to come again
         held.asked += 1
         if verdict.ticket is not None:
             held.took()
