@@ -19,7 +19,9 @@ log = logging.getLogger("lastcall")
 
 HOSTED = "run by the model's provider; calls are counted where its answers show them"
 SCHEMA = "a call of a structured answer runs no tool"
-DIRECT = "called by `.func` or `._run` it passes no guard but `guard.wrap`"
+DIRECT = (
+    "called by `.func` or `._run`, past LangChain, these tools pass no guard but `guard.wrap`: %s"
+)
 
 R = TypeVar("R", bound=Runnable[Any, Any])
 
@@ -37,6 +39,9 @@ class Coverage(NamedTuple):
     guarded: tuple[str, ...]
     """The tools that run here; a guard that is attached sees every call of them."""
     gaps: tuple[Gap, ...]
+    direct: tuple[str, ...] = ()
+    """Those of the guarded whose own function no guard decorates: code of yours that calls it past
+    LangChain, by `.func` or `._run`, is not seen. `guard.wrap` on the function closes that."""
 
 
 def coverage(agent: Any) -> Coverage:
@@ -55,15 +60,26 @@ def coverage(agent: Any) -> Coverage:
         else:
             for name in hosted_names([found]):
                 gaps[name] = Gap(name, HOSTED)
-    return Coverage(tuple(tools), tuple(gaps.values()))
+    direct = [name for name, tool in tools.items() if not decorated(tool)]
+    return Coverage(tuple(tools), tuple(gaps.values()), tuple(direct))
 
 
 def attach(agent: R, guard: Guard) -> R:
-    """*agent* with a handler of *guard*, and a log warning for every tool that it cannot stop."""
-    for gap in coverage(agent).gaps:
+    """*agent* with a handler of *guard*, a log warning for every tool that it cannot stop, and a note of
+    those that code of yours might call past it."""
+    found = coverage(agent)
+    for gap in found.gaps:
         log.warning("%s is not guarded: %s", gap.tool, gap.why)
+    if found.direct:
+        log.info(DIRECT, ", ".join(found.direct))
     attached: Any = agent.with_config(callbacks=[GuardCallbackHandler(guard)])
     return attached  # type: ignore[no-any-return]
+
+
+def decorated(tool: BaseTool) -> bool:
+    """Whether a guard decorates the function of *tool* itself."""
+    bodies = (getattr(tool, name, None) for name in ("func", "coroutine"))
+    return any(hasattr(body, "__lastcall__") for body in bodies)
 
 
 def tools_in(value: Any, seen: dict[int, Any]) -> Iterator[Any]:

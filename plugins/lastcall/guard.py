@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 from uuid import uuid4
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall import status, waiting
@@ -29,6 +29,8 @@ from lastcall.fold import (
     raised_by,
     raising,
 )
+from lastcall.known import KnownTools
+from lastcall.lasting import Lasting
 from lastcall.money import Amount, money
 from lastcall.policy import Policy
 from lastcall.prices import UnknownPriceError, cost_of
@@ -36,7 +38,7 @@ from lastcall.report import Incident
 from lastcall.reporter import Reporter
 from lastcall.rounds import Rounds
 from lastcall.scope import HERE, Scopes, undone
-from lastcall.snapshot import PAUSED, Pause, decoded, encoded, types_of
+from lastcall.snapshot import PAUSED, Pause, decoded, encoded
 from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
 from lastcall.stores.opening import open_store
@@ -59,21 +61,9 @@ R = TypeVar("R")
 ALONE = "alone-"
 """The start of the id of a run that a call outside any run is given."""
 
-KNOWN_TOOLS = 4096
-"""Tools of which the guard keeps what it worked out; servers that make new ones every turn exist."""
-
 
 class UnscopedError(LookupError):
     """A call outside any run, under `Policy(on_unscoped="error")`."""
-
-
-class Known(Struct, frozen=True):
-    """What was worked out for one tool. *by* and *declared* are kept so that their identities stay taken."""
-
-    by: Policy
-    declared: ToolPolicy
-    policy: ToolPolicy
-    lineups: dict[str, Lineup]
 
 
 class Guard:
@@ -82,11 +72,13 @@ class Guard:
 
     *store* keeps the counts: an object, or the URL of one (`sqlite:///...`, `redis://...`; default: memory
     of this process). *clock* gives epoch seconds (default: the store's own, where it has one, else the
-    machine's). *overrides* may give another policy for those who call. *listeners* are told of every event. *scope* finds out where a call is made, before the frameworks
-    are asked. *words* makes the text that the model reads of a stop.
+    machine's). *overrides* may give another policy for those who call. *listeners* are told of every
+    event. *scope* finds out where a call is made, before the frameworks are asked. *words* makes the text
+    that the model reads of a stop.
 
     *switch* is the kill switch, the path of its file or the URL of its store; it is read before any rule
-    is asked. None: the one in *store*, where other processes share that. False: none.
+    is asked. None: the one in *store*, where other processes share that; how long it serves while it cannot
+    be read is then the policy's word about the store (`on_store`). False: none.
     """
 
     def __init__(
@@ -113,7 +105,8 @@ class Guard:
         self.clock: Clock = clock or getattr(self.store, "clock", None) or time.time
         # A store's own clock follows the machine's, which may be set back.
         steady = time.monotonic if clock is None or clock is time.time else clock
-        if switch is None and getattr(self.store, "shared", False):
+        self._shared_switch = switch is None and getattr(self.store, "shared", False)
+        if self._shared_switch:
             switch = Switch(self.store, clock=self.clock, monotonic=steady)
         elif isinstance(switch, str | Path):
             switch = Switch(switch, clock=self.clock, monotonic=steady)
@@ -121,7 +114,7 @@ class Guard:
         """The kill switch; None without one."""
         self._reporter = Reporter(self.clock, listeners, words)
         self._scopes = Scopes(self, scope)
-        self._known: dict[tuple[int, str, int], Known] = {}
+        self._known = KnownTools(lambda: self.store)
         self._declared: dict[str, ToolPolicy] = {}
         self._inside: ContextVar[tuple[tuple[str, str, Any, list[Decimal]], ...]] = ContextVar(
             "lastcall_inside", default=()
@@ -131,9 +124,9 @@ class Guard:
         self._volume = Volume()
         self.held: set[str | None] = set()
         """Runs of one call each that go on after an attempt is over."""
-        self._said: dict[str, Call] = {}
+        self._said: set[str] = set()
         self._rounds = Rounds()
-        self._settlements: set[asyncio.Task[Any]] = set()
+        self._settlements = Lasting()
         self._waiting = Waiting(lambda: self._records, self.clock, self._reporter)
         self._remote = not isinstance(self.store, MemoryStore)
         self._standby: Standby | None = None
@@ -572,7 +565,7 @@ class Guard:
         call = self._scopes.place(call) or self._alone(call)
         # By the same names as in the store and in the kill switch, which are text.
         where = in_text(call.where)
-        known = self._tool(call.name, declared, self._policy(where))
+        known = self._known.tool(call.name, declared, self._policy(where))
         call = replace(
             call,
             where=where,
@@ -581,7 +574,7 @@ class Guard:
             policy=known.policy,
             version=known.by.version,
         )
-        lineup = self._lineup(known, call.kind)
+        lineup = self._known.lineup(known, call.kind)
         if lineup.near:
             # Worked out here, since arguments may hold objects that run code of their own when looked
             # at, and inside its step a store is locked.
@@ -599,8 +592,8 @@ class Guard:
         }
         call = verdict.call
         kind: Kind = "tool" if call.kind == "attempt" else call.kind
-        known = self._tool(call.name, call.policy, self._policy(call.where))
-        return waiting.pardon(call, stops, self._lineup(known, kind), raised, asked)
+        known = self._known.tool(call.name, call.policy, self._policy(call.where))
+        return waiting.pardon(call, stops, self._known.lineup(known, kind), raised, asked)
 
     def _unpardoned(self, call: Call, fault: Exception) -> Verdict:
         """A leave that is not kept is none: the rules would go on from what led to the stop."""
@@ -625,43 +618,9 @@ class Guard:
             own = self._policy(where)
         return own if isinstance(own, Policy) else self.policy
 
-    def _lineup(self, known: Known, kind: Kind) -> Lineup:
-        lineup = known.lineups.get(kind)
-        if lineup is None:
-            policy = known.by
-            rules = policy.lineup(known.policy)
-            if getattr(self.store, "shared", False):
-                rules = tuple(
-                    rule.fleetwide() if hasattr(rule, "fleetwide") else rule for rule in rules
-                )
-            lineup = known.lineups[kind] = Lineup.of(
-                rules,
-                known.policy,
-                kind,
-                enforce=policy.enforce,
-                attempts=policy.max_attempts if policy.enforce else None,
-            )
-        return lineup
-
-    def _tool(self, name: str, declared: ToolPolicy, by: Policy) -> Known:
-        at = (id(by), name, id(declared))
-        known = self._known.get(at)
-        if known is None:
-            if len(self._known) >= KNOWN_TOOLS:
-                self._known.clear()
-            self._learn(by)
-            known = self._known[at] = Known(by, declared, by.tool(name, declared), {})
-        return known
-
-    def _learn(self, policy: Policy) -> None:
-        """Tell the store the types of the records under *policy*."""
-        learn = getattr(self.store, "learn", None)
-        if learn is not None:
-            learn(types_of(policy.rules))
-
     def _adopt(self) -> None:
         """Go by `policy` from now on."""
-        self._learn(self.policy)
+        self._known.learn(self.policy)
         if isinstance(self.store, MemoryStore):
             alone = [rule.name for rule in self.policy.rules if getattr(rule, "lasting", False)]
             if alone:
@@ -670,6 +629,10 @@ class Guard:
                     ", ".join(alone),
                 )
         mode = self.policy.on_store
+        if self._shared_switch and self.switch is not None:
+            # Nobody asked for it by name, so it makes nothing closed that the policy wants open.
+            known_for = math.inf if mode == "open" else self.policy.max_staleness
+            self.switch.max_staleness = max(known_for, self.switch.ttl)
         if mode == "closed" or isinstance(self.store, MemoryStore):
             self._standby = None
         elif self._standby is None:
@@ -694,12 +657,7 @@ class Guard:
         update = self._records.aupdate(ticket.keys, step, ticket.time)
         if not getattr(self.store, "shared", False):
             return await update
-        work = asyncio.ensure_future(update)
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            work.add_done_callback(partial(self._called_off, ticket))
-            raise
+        return await self._settlements.finished(update, partial(self._called_off, ticket))
 
     def _called_off(self, ticket: Ticket, work: asyncio.Future[tuple[Decided, Answer]]) -> None:
         if work.cancelled() or work.exception() is not None:
@@ -709,9 +667,7 @@ class Guard:
             return
         ticket.call, ticket.standby = decided.call, answer.standby
         unmade = Outcome("cancelled", started=False)
-        task = work.get_loop().create_task(self.aobserve(ticket, unmade))
-        self._settlements.add(task)
-        task.add_done_callback(self._settlements.discard)
+        self._settlements.begin(self.aobserve(ticket, unmade))
 
     async def _settled(
         self, ticket: Ticket, outcome: Outcome, update: Coroutine[Any, Any, tuple[Decided, Answer]]
@@ -720,14 +676,9 @@ class Guard:
         called off twice has places and reservations to give back all the same."""
         if not getattr(self.store, "shared", False):
             return await update
-        work = asyncio.ensure_future(update)
-        self._settlements.add(work)
-        work.add_done_callback(self._settlements.discard)
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            work.add_done_callback(partial(self._settled_late, ticket, outcome))
-            raise
+        return await self._settlements.finished(
+            update, partial(self._settled_late, ticket, outcome)
+        )
 
     def _settled_late(
         self, ticket: Ticket, outcome: Outcome, work: asyncio.Future[tuple[Decided, Answer]]
@@ -866,7 +817,8 @@ class Guard:
 
     def _once(self, call: Call, message: str) -> None:
         """Say *message* when it is the first time."""
-        if self._said.setdefault(message, call) is call:
+        if message not in self._said:
+            self._said.add(message)
             self._reporter.noticed(call, "alert", message)
 
     def _left(self, verdict: Verdict) -> Verdict:

@@ -171,7 +171,6 @@ def troubled(server, timeout, threads=8):  # noqa: PLR0915 - one story, told in 
         guard = Guard(
             Policy(max_calls=None, on_store=mode, max_staleness=60.0),
             store=open_store(server.url, timeout=timeout),
-            switch=False,
         )
 
         def work(number, guard=guard, slowest=slowest, raised=raised, stop=stop, standby=standby,

@@ -442,10 +442,15 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(own_server):
     with pytest.raises(StoreError, match="Timeout"):
         read(store)
     assert time.monotonic() - began < 10, "bounded; how close is a benchmark's business"
-    with pytest.raises(StoreError):
-        asyncio.run(store.aupdate((A,), lambda _: Plan(None), NOW))
+
+    async def main():
+        with pytest.raises(StoreError):
+            await store.aupdate((A,), lambda _: Plan(None), NOW)
+        await store.aclose()
+
+    asyncio.run(main())
     own_server.go_on()
-    store._timeout = 20
+    store = RedisStore(own_server.url, timeout=20)
     store.learn(TYPES)
     assert read(store) == (1,)
     store.close()

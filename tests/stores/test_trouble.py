@@ -11,6 +11,7 @@ import pytest
 from lastcall import Call, Guard, MemoryStore, Outcome, Policy, Where
 from lastcall.stores import StoreError
 from lastcall.stores.standby import PAUSE, Standby
+from lastcall.switch import Switch
 from lastcall.testing import FailingStore, FakeClock, Trouble
 
 HERE = Where("r", "t", "thread")
@@ -266,6 +267,59 @@ def test_a_policy_may_change_its_mind(make, store, clock):
     assert played.guard._standby.mode == "last-known"
     played.guard.reload(Policy())
     assert played.call(2).stop.reason == "store"
+
+
+class SharedStore(FailingStore):
+    """One that other processes see, so that the kill switch in it is honoured."""
+
+    shared = True
+
+
+@pytest.mark.parametrize(
+    ("policy", "later", "reason"),
+    [
+        ({"on_store": "open"}, 3600.0, None),
+        ({"on_store": "last-known"}, 29.0, None),
+        ({"on_store": "last-known"}, 31.0, "kill"),
+        ({"on_store": "last-known", "max_staleness": 300.0}, 299.0, None),
+        ({"on_store": "closed"}, 29.0, "store"),
+        ({"on_store": "closed"}, 31.0, "kill"),
+    ],
+)
+def test_the_switch_in_the_store_closes_nothing_that_the_policy_wants_open(
+    clock, policy, later, reason
+):
+    """R222. Nobody asked for that switch by name; one that was given has its own time."""
+    store = SharedStore()
+    guard = Guard(Policy(**policy), store=store, clock=clock)
+    if guard._standby is not None:
+        guard._standby._monotonic = clock
+    asked = lambda n: guard.decide(Call("t", {"n": n}, HERE, id=f"c{n}", reply=f"r{n}")).stop
+    assert asked(1) is None
+    store.fail()
+    clock.tick(later)
+    stop = asked(2)
+    assert (stop and stop.reason) == reason
+
+
+def test_open_is_open_from_the_first_call_on(clock):
+    store = SharedStore()
+    store.fail()
+    guard = Guard(Policy(max_calls=1, on_store="open"), store=store, clock=clock)
+    asked = lambda n: guard.decide(Call("t", {"n": n}, HERE, id=f"c{n}", reply=f"r{n}")).stop
+    assert asked(1) is None
+    assert asked(2).reason == "ceiling", "and counted here"
+    guard.reload(Policy())
+    clock.tick(2)
+    assert asked(3).reason == "kill", "closed again, and the switch was never read"
+
+
+def test_a_switch_that_is_given_keeps_its_own_time(clock, tmp_path):
+    switch = Switch(tmp_path / "gone" / "switch.json", clock=clock)
+    guard = Guard(Policy(on_store="open"), store=SharedStore(), switch=switch, clock=clock)
+    assert guard.switch.max_staleness == 30.0
+    call = Call("t", {}, HERE, id="c", reply="r")
+    assert guard.decide(call).stop.reason == "kill"
 
 
 def test_in_memory_there_is_nothing_to_stand_by_for(clock):

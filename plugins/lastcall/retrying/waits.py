@@ -58,8 +58,8 @@ class _Wait(wait_base):
         return own if floor is None else max(own, floor + self._draw() * SCATTER)
 
 
-class wait_full_jitter(_Wait):  # noqa: N801 - as tenacity names its own
-    """A random part of *base* * 2 ** n seconds before the n-th retry (from 0), of *cap* at most."""
+class _Jitter(_Wait):
+    """Of *base* seconds or more, and of *cap* at most."""
 
     def __init__(
         self,
@@ -72,26 +72,18 @@ class wait_full_jitter(_Wait):  # noqa: N801 - as tenacity names its own
         super().__init__(draw, clock)
         self._base = base
         self._cap = cap
+
+
+class wait_full_jitter(_Jitter):  # noqa: N801 - as tenacity names its own
+    """A random part of *base* * 2 ** n seconds before the n-th retry (from 0), of *cap* at most."""
 
     def own(self, state: RetryCallState) -> float:
         """See `full_jitter`."""
         return full_jitter(state.attempt_number - 1, self._base, self._cap, self._draw)
 
 
-class wait_decorrelated(_Wait):  # noqa: N801
+class wait_decorrelated(_Jitter):  # noqa: N801
     """Between *base* seconds and three times the wait before, *cap* at most."""
-
-    def __init__(
-        self,
-        base: float = 0.5,
-        cap: float = CAP,
-        *,
-        draw: Draw = random.random,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        super().__init__(draw, clock)
-        self._base = base
-        self._cap = cap
 
     def own(self, state: RetryCallState) -> float:
         """See `decorrelated`."""

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.tools import tool
+from langchain_core.tools import StructuredTool, tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent
 from pydantic import BaseModel
 
-from lastcall import Guard, Policy
+from lastcall import Guard, Policy, Stopped
 from lastcall_langchain import Coverage, attach, coverage, stop_of
 
 from .scripted import USER, Scripted, stubborn
@@ -85,6 +85,32 @@ def test_attach_names_the_gaps_and_guards_the_rest(caplog: pytest.LogCaptureFixt
     assert stop is not None
     assert stop.reason in ("ceiling", "refusals")
     assert type(agent) is type(bare)
+
+
+def test_tools_that_code_might_call_past_langchain_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    guard, ran = Guard(Policy(max_calls=1)), []
+
+    def body(q: int) -> str:
+        """Look."""
+        ran.append(q)
+        return "x"
+
+    closed = StructuredTool.from_function(guard.wrap(body), name="closed")
+    opened = StructuredTool.from_function(body, name="opened")
+    assert coverage([closed, opened]).direct == ("opened",)
+    with caplog.at_level(logging.INFO, "lastcall"):
+        attach(create_agent(Binding(script=[]), [closed, opened]), guard)
+    assert [each.getMessage().rsplit(": ")[1] for each in caplog.records] == ["opened"]
+    # It is true of both.
+    with guard.within(run="r"):
+        for n in range(3):
+            opened.func(n)
+        closed.func(3)
+        with pytest.raises(Stopped):
+            closed.func(4)
+    assert ran == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("odd", [None, 3, "text", {}, [], object(), lambda: None])
