@@ -17,13 +17,14 @@ import sys
 import tempfile
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from redis_server import RedisServer
 
-from lastcall import Call, Guard, MemoryStore, Outcome, Policy, Where
+from lastcall import Call, Guard, MemoryStore, Outcome, Policy, ToolPolicy, Where
 from lastcall.contracts import Lease, Plan
 from lastcall.rules import Budget, Ceiling, Concurrency
 from lastcall.rules.budget import Limit
@@ -35,14 +36,24 @@ PATIENT = 30.0
 
 PLACES = 3
 
+CENT = Decimal("0.01")
+"""What a call costs."""
+
 
 def policy(limit):
     return Policy(
         rules=(
             Concurrency(limit=PLACES, per="tenant", ttl=300),
-            Budget(limits=(Limit(per="user", window=None, most=limit),)),
+            Budget(
+                limits=(
+                    Limit(per="user", window=None, most=limit),
+                    # Reached by the same call, and reserved and settled each time.
+                    Limit(quantity="money", per="user", window=None, most=limit * CENT),
+                )
+            ),
             Ceiling(calls=None),
-        )
+        ),
+        tools={"t": ToolPolicy(cost=CENT)},
     )
 
 
