@@ -50,5 +50,17 @@ def test_every_run_has_the_calls_its_index_counts(format: str) -> None:
     assert differing == []
 
 
+def test_the_call_that_the_index_counts_twice_is_a_request_inside_a_call() -> None:
+    spans = json.loads((CORPUS / "otel/runs/monocle-trace2.json").read_text())
+    asked = [s for s in spans if s["attributes"].get("span.type") == "agentic.mcp.invocation"]
+    calls = {
+        span["context"]["span_id"]: span["attributes"]["entity.1.name"]
+        for span in spans
+        if span["attributes"].get("span.type") == "agentic.tool.invocation"
+    }
+    assert (len(asked), len(calls)) == (1, 5)
+    assert calls[asked[0]["parent_id"]] == asked[0]["attributes"]["entity.1.name"]
+
+
 def test_find_sees_every_file_of_the_index() -> None:
     assert {CORPUS / str(row["file"]) for row in rows()} <= set(find([CORPUS]))

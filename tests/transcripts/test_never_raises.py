@@ -21,6 +21,9 @@ WORDS = st.sampled_from([
     "function", "name", "args", "arguments", "id", "history", "traj", "trajectory", "nodes",
     "action", "observation", "tree", "children", "node_type", "simulations", "samples", "eval",
     "intermediate_steps", "spans", "attributes", "spanId", "steps", "input", "output", "items",
+    "jsonrpc", "2.0", "method", "tools/call", "params", "result", "run_type", "trace_id", "child_runs",
+    "llm", "observations", "TOOL", "GENERATION", "startTime", "traceId", "log", "entries", "request",
+    "response", "payload", "response_item", "$schemaVersion", "original_input", "session_items", "raw_item",
     "function_call", "parentUuid", "ts", "status", "turn", "reply", "run", "interactions",
 ])  # fmt: skip
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | WORDS

@@ -89,7 +89,7 @@ def test_line_separators_inside_text_do_not_break_lines(calls: Calls) -> None:
     assert call.args == {"text": "a\u2028b\x85c"}
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 def test_a_byte_order_mark_does_no_harm(told: Told, encoding: str) -> None:
     (run,) = told(f"{LINE}\r\n{LINE}\r\n".encode(encoding))
     assert len(run.calls) == 2
@@ -132,5 +132,6 @@ def test_a_document_knows_the_lines_of_its_rows(tmp_path: Path) -> None:
     path.write_text('\n{"a": 1}\n\n[2]\n')
     document = opened(path)
     assert isinstance(document, Document)
-    assert document.rows == ((2, {"a": 1}), (4, [2]))
+    assert list(document.rows) == list(document.head) == [(2, {"a": 1}), (4, [2])]
+    assert document.text == '\n{"a": 1}\n\n[2]\n'
     assert document.value is None

@@ -6,21 +6,31 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
+from itertools import islice
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from lastcall.transcripts.conversations import GLANCE
+from lastcall.transcripts.lacking import blank
 from lastcall.transcripts.opening import opened
 from lastcall.transcripts.recorded import (
+    Aspect,
     Document,
     Reader,
     RecordedCall,
+    RecordedReply,
     Transcript,
     Unreadable,
 )
+from lastcall.transcripts.source import LIMIT
 
 __all__ = [
+    "Aspect",
     "Document",
     "Reader",
     "RecordedCall",
+    "RecordedReply",
     "Transcript",
     "Unreadable",
     "find",
@@ -38,9 +48,13 @@ def readers() -> tuple[Reader, ...]:
     return tuple(sorted(made, key=lambda one: (-getattr(one, "specificity", 0), one.name)))
 
 
-def read(path: Path) -> Iterator[Transcript | Unreadable]:
-    """The runs of a file, in order, and what of it could not be read. Never raises."""
-    document = opened(path)
+def read(path: Path, *, limit: int = LIMIT) -> Iterator[Transcript | Unreadable]:
+    """The runs of a file, in order, and what of it could not be read. Never raises.
+
+    JSON lines are read as they are asked for, whatever the size of the file; *limit* is for what must
+    be held at once, in bytes of text: a line, or a file that is one JSON value.
+    """
+    document = opened(path, limit)
     if isinstance(document, Unreadable):
         yield document
         return
@@ -49,11 +63,20 @@ def read(path: Path) -> Iterator[Transcript | Unreadable]:
         if reader is None:
             yield _unknown(document)
             return
-        yield from document.broken
-        yield from reader.read(document)
+        for told in reader.read(document):
+            yield from document.broken()
+            yield _complete(told, reader) if isinstance(told, Transcript) else told
+        yield from document.broken()
     except Exception as error:
         # One reader's mistake, maybe a plug-in's, must not end the reading of the other files.
+        yield from document.broken()
         yield Unreadable(str(path), None, f"the reader stumbled: {error!r}")
+
+
+def _complete(told: Transcript, reader: Reader) -> Transcript:
+    """*told* with all that it lacks."""
+    lacks = told.lacks | frozenset(getattr(reader, "lacks", ())) | blank(told)
+    return replace(told, lacks=lacks) if lacks != told.lacks else told
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -85,11 +108,12 @@ def _note(name: str) -> bool:
 
 
 def _unknown(document: Document) -> Unreadable:
-    if document.broken:
-        first = document.broken[0]
-        return Unreadable(
-            first.file, first.line, f"not a transcript, and {first.problem}", foreign=True
-        )
+    # Broken lines are told of as they are met.
+    for _ in islice(document.rows, GLANCE):
+        pass
+    for first in document.broken():
+        problem = f"not a transcript, and {first.problem}"
+        return Unreadable(first.file, first.line, problem, foreign=True)
     known = ", ".join(sorted(one.name for one in readers()))
     problem = f"not a transcript: no reader of {known} knows it"
     return Unreadable(str(document.path), None, problem, foreign=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lastcall.transcripts.blocks import hear
-from lastcall.transcripts.conversations import GLANCE, glance, holds, records, transcripts
+from lastcall.transcripts.conversations import GLANCE, few, glance, holds, transcripts
 from lastcall.transcripts.fields import mapping, objects
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
 
@@ -24,7 +24,7 @@ class AnthropicMessages:
         if not holds(document, _message):
             return False
         lists = [glance(document)]
-        for _, record in records(document, GLANCE):
+        for record in few(document):
             inside = record if isinstance(record, list) else mapping(record).get("messages")
             lists.append(objects(inside)[:GLANCE])
         return any(map(_marked, (message for some in lists for message in some)))

@@ -8,7 +8,8 @@ from typing import Any
 from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import mapping, objects, seconds, text, words
 from lastcall.transcripts.pairing import Pairing
-from lastcall.transcripts.recorded import Document, RecordedCall, Transcript, Unreadable
+from lastcall.transcripts.recorded import Document, Transcript, Unreadable
+from lastcall.transcripts.usage import amount, usage
 
 
 class Atif:
@@ -33,10 +34,11 @@ class Atif:
                 yield Unreadable(file, line, "no steps")
                 continue
             name = names.name(text(run.get("session_id")))
-            yield Transcript(file, name, self.name, _calls(objects(run["steps"])))
+            pairing = _heard(objects(run["steps"]))
+            yield Transcript(file, name, self.name, pairing.calls(), pairing.replies())
 
 
-def _calls(steps: list[dict[str, Any]]) -> tuple[RecordedCall, ...]:
+def _heard(steps: list[dict[str, Any]]) -> Pairing:
     pairing = Pairing()
     for step in steps:
         source = step.get("source")
@@ -45,16 +47,19 @@ def _calls(steps: list[dict[str, Any]]) -> tuple[RecordedCall, ...]:
         if source != "agent":
             continue
         pairing.reply()
+        metrics, ts = mapping(step.get("metrics")), seconds(step.get("timestamp"))
+        spent = usage(metrics, step.get("model_name"))
+        pairing.spent(spent, cost=amount(metrics.get("cost_usd")), ts=ts)
         asked = objects(step.get("tool_calls"))
         for call in asked:
             pairing.call(
                 call.get("function_name"),
                 call.get("arguments"),
                 id=call.get("tool_call_id"),
-                ts=seconds(step.get("timestamp")),
+                ts=ts,
             )
         # A step without calls has an observation all the same when its agent writes them as text.
         results = objects(mapping(step.get("observation")).get("results")) if asked else []
         for result in results:
             pairing.answer(words(result.get("content")), id=result.get("source_call_id"))
-    return pairing.calls()
+    return pairing

@@ -6,6 +6,7 @@ from typing import Any
 
 from lastcall.transcripts.fields import objects, words
 from lastcall.transcripts.pairing import Pairing
+from lastcall.transcripts.usage import usage
 
 
 def hear(
@@ -17,6 +18,7 @@ def hear(
     if message.get("role") == "assistant":
         if not more:
             pairing.reply()
+        pairing.spent(usage(message.get("usage"), message.get("model")), ts=ts)
         for block in blocks:
             # Hosted tools (`server_tool_use`) run at the provider, where no guard sees them.
             if block.get("type") == "tool_use":

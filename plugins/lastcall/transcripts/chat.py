@@ -6,6 +6,7 @@ from typing import Any
 
 from lastcall.transcripts.fields import mapping, objects, words
 from lastcall.transcripts.pairing import Pairing
+from lastcall.transcripts.usage import usage
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
@@ -23,6 +24,7 @@ def hear(
         pairing.user()
     elif role == "assistant":
         pairing.reply()
+        pairing.spent(usage(message.get("usage"), message.get("model")), ts=ts)
         _ask(pairing, message, ts)
     elif role in ("tool", "function"):
         pairing.answer(

@@ -11,7 +11,13 @@ from lastcall.transcripts.blocks import hear
 from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import mapping, seconds, text
 from lastcall.transcripts.pairing import Pairing
-from lastcall.transcripts.recorded import Document, RecordedCall, Transcript, Unreadable
+from lastcall.transcripts.recorded import (
+    Document,
+    RecordedCall,
+    RecordedReply,
+    Transcript,
+    Unreadable,
+)
 
 
 class ClaudeCode:
@@ -38,7 +44,8 @@ class ClaudeCode:
             session = session or text(row.get("sessionId"))
             chains.add(row)
         name = Names(document).name(session)
-        yield Transcript(str(document.path), name, self.name, chains.calls())
+        calls, replies = chains.told()
+        yield Transcript(str(document.path), name, self.name, calls, replies)
 
 
 class _Chain:
@@ -57,6 +64,8 @@ class _Chains:
         self._main = _Chain(None)
         self._side: dict[str, _Chain] = {}
         self._order: list[tuple[_Chain, int]] = []
+        self._turns: dict[tuple[int, int], int] = {}
+        self._replies: dict[tuple[int, int], int] = {}
 
     def add(self, row: dict[str, Any]) -> None:
         chain = self._of(row)
@@ -67,9 +76,16 @@ class _Chains:
         before = len(chain.pairing)
         more = said is not None and said == chain.said
         hear(chain.pairing, message, ts=seconds(row.get("timestamp")), more=more)
-        if row["type"] == "assistant":
+        if message.get("role") == "assistant":
             chain.said = said
+            self._number(chain)
         self._order += [(chain, place) for place in range(before, len(chain.pairing))]
+
+    def _number(self, chain: _Chain) -> None:
+        """Give the reply that a chain is at a number among those of all chains."""
+        turn, reply = chain.pairing.place
+        self._turns.setdefault((id(chain), turn), len(self._turns))
+        self._replies.setdefault((id(chain), reply), len(self._replies))
 
     def _of(self, row: dict[str, Any]) -> _Chain:
         if row.get("isSidechain") is not True:
@@ -79,15 +95,21 @@ class _Chains:
         self._side[uuid] = chain
         return chain
 
-    def calls(self) -> tuple[RecordedCall, ...]:
-        """The calls of all chains in the order of their lines, turns and replies numbered anew."""
+    def told(self) -> tuple[tuple[RecordedCall, ...], tuple[RecordedReply, ...]]:
+        """The calls of all chains in the order of their lines, and what their replies used; turns and
+        replies are numbered anew."""
         made = {id(chain): chain.pairing.calls() for chain, _ in self._order}
-        turns: dict[tuple[int, int], int] = {}
-        replies: dict[tuple[int, int], int] = {}
-        merged = []
+        calls = []
         for chain, place in self._order:
             call = made[id(chain)][place]
-            turn = turns.setdefault((id(chain), call.turn), len(turns))
-            reply = replies.setdefault((id(chain), call.reply), len(replies))
-            merged.append(replace(call, turn=turn, reply=reply, agent=chain.agent))
-        return tuple(merged)
+            turn = self._turns[id(chain), call.turn]
+            reply = self._replies[id(chain), call.reply]
+            calls.append(replace(call, turn=turn, reply=reply, agent=chain.agent))
+        replies = []
+        for chain in (self._main, *dict.fromkeys(self._side.values())):
+            for told in chain.pairing.replies():
+                turn = self._turns[id(chain), told.turn]
+                reply = self._replies[id(chain), told.reply]
+                replies.append(replace(told, turn=turn, reply=reply))
+        replies.sort(key=lambda told: told.reply)
+        return tuple(calls), tuple(replies)

@@ -28,40 +28,63 @@ class Names:
     """Gives each run of a file a name of its own."""
 
     def __init__(self, document: Document) -> None:
-        self._stem = document.path.name.split(".")[0] or document.path.name
-        self._taken: set[str] = set()
+        self._stem = stem(document)
+        self._times: dict[str, int] = {}
+        """How often each name was wanted; all but the first time it was numbered."""
 
     def name(self, wanted: str | None = None) -> str:
         """*wanted*, or the file's name; numbered when another run has it."""
         wanted = wanted or self._stem
-        name, times = wanted, 1
-        while name in self._taken:
+        times = self._times.get(wanted, 0) or self._numbered(wanted)
+        name = wanted
+        while times:
             times += 1
             name = f"{wanted}#{times}"
-        self._taken.add(name)
+            if name not in self._times:
+                break
+        self._times[wanted] = times or 1
         return name
 
+    def _numbered(self, wanted: str) -> int:
+        """1 when *wanted* is a name that was made here by numbering another."""
+        base, mark, number = wanted.rpartition("#")
+        made = self._times.get(base, 0) if mark and number.isdecimal() else 0
+        return 1 if made > 1 and int(number[:9]) <= made else 0
 
-def records(document: Document, first: int | None = None) -> list[tuple[int | None, Any]]:
+
+def stem(document: Document) -> str:
+    """The name of a document's file up to its first dot."""
+    return document.path.name.split(".")[0] or document.path.name
+
+
+def records(document: Document) -> Iterator[tuple[int | None, Any]]:
     """The values of a document that may each be a run, with their lines: its rows, the elements
-    of its list, or its one value. Only the *first* so many if that is said."""
+    of its list, or its one value."""
     if document.rows:
-        return list(document.rows[:first])
-    if isinstance(document.value, list):
-        return [(None, entry) for entry in document.value[:first]]
-    return [(None, document.value)]
+        yield from document.rows
+    elif isinstance(document.value, list):
+        yield from ((None, entry) for entry in document.value)
+    else:
+        yield None, document.value
+
+
+def few(document: Document) -> list[Any]:
+    """The first few of its records."""
+    if document.rows:
+        return [record for _, record in document.head]
+    return document.value[:GLANCE] if isinstance(document.value, list) else [document.value]
 
 
 def glance(document: Document) -> list[dict[str, Any]]:
     """The first few objects among the records."""
-    return objects([record for _, record in records(document, GLANCE)])
+    return objects(few(document))
 
 
 def holds(document: Document, test: Test, keys: tuple[str, ...] = ("messages",)) -> bool:
     """Whether the document holds messages that pass *test*."""
     if _are(glance(document), test):
         return True
-    inside = [_within(record, keys) for _, record in records(document, GLANCE)]
+    inside = [_within(record, keys) for record in few(document)]
     return any(_are(messages, test) for messages in inside if messages)
 
 
@@ -74,21 +97,23 @@ def conversations(
     """The runs of a document whose messages pass *test*, bare or under one of *keys*; runs are
     named by the fields *called*."""
     file, names = str(document.path), Names(document)
-    found = records(document)
-    if _are([record for _, record in found], test):
-        for line, record in found:
-            if not isinstance(record, dict):
+    if _are(few(document), test):
+        messages: list[dict[str, Any]] = []
+        for line, record in records(document):
+            if isinstance(record, dict):
+                messages.append(record)
+            else:
                 yield Unreadable(file, line, "no message")
-        yield Conversation(names.name(), objects([record for _, record in found]))
+        yield Conversation(names.name(), messages)
         return
-    for line, record in found:
-        messages = _within(record, keys)
-        if messages is None:
+    for line, record in records(document):
+        inside = _within(record, keys)
+        if inside is None:
             yield Unreadable(file, line, f"no list of messages under {' or '.join(keys)}")
             continue
-        told = objects(messages)
-        if len(told) < len(messages):
-            yield Unreadable(file, line, f"{len(messages) - len(told)} messages are no objects")
+        told = objects(inside)
+        if len(told) < len(inside):
+            yield Unreadable(file, line, f"{len(inside) - len(told)} messages are no objects")
         around = mapping(record)
         wanted = next((text(around[key]) for key in called if text(around.get(key))), None)
         yield Conversation(names.name(wanted), told)
@@ -105,7 +130,7 @@ def transcripts(
         pairing = Pairing()
         for message in found.messages:
             hear(pairing, message)
-        yield Transcript(str(document.path), found.run, name, pairing.calls())
+        yield Transcript(str(document.path), found.run, name, pairing.calls(), pairing.replies())
 
 
 def _within(record: Any, keys: tuple[str, ...]) -> list[Any] | None:

@@ -7,9 +7,18 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 NAMELESS = "?"
 """Stands for a tool whose name is missing from the transcript."""
 
+
+DECODER = msgspec.json.Decoder()
+
+VAST = 16 * 1024 * 1024
+MANY = 8_000_000
+"""The most lists and objects in one value of more than VAST bytes: each takes far more room in
+memory than the two characters that it may be written with."""
 
 STATUSES = range(100, 600)
 """What an HTTP status may be."""
@@ -82,12 +91,27 @@ def _block(block: Any) -> str | None:
     return None
 
 
-def decoded(value: str) -> Any:
-    """The JSON value in a text. Raises ValueError, also for one nested too deep."""
+def decoded(value: str | bytes) -> Any:
+    """The JSON value in a text. Raises ValueError, also for one nested too deep, or for bytes that
+    are not UTF-8."""
+    if isinstance(value, bytes) and len(value) > VAST and _parts(value) > MANY:
+        raise ValueError(f"more than {MANY} lists and objects in one value")
     try:
-        return json.loads(value)
+        # As exact as the standard library, long whole numbers included, and four times as fast.
+        return DECODER.decode(value)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        pass
+    # It takes more (NaN, half a character), and says more of what it does not take.
+    try:
+        return json.loads(value if isinstance(value, str) else value.decode())
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def _parts(value: bytes) -> int:
+    return value.count(b"[") + value.count(b"{")
 
 
 def arguments(value: Any) -> tuple[Any, bool]:

@@ -9,6 +9,7 @@ from lastcall.transcripts.conversations import holds, transcripts
 from lastcall.transcripts.fields import mapping, objects, text, words
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
+from lastcall.transcripts.usage import usage
 
 KINDS = frozenset({"human", "ai", "tool", "system", "function", "chat", "remove"})
 
@@ -25,15 +26,15 @@ class LangChainMessages:
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a message list."""
-        return transcripts(document, self.name, _message, _hear)
+        return transcripts(document, self.name, _message, hear)
 
 
 def _message(message: dict[str, Any]) -> bool:
-    kind, fields = _opened(message)
+    kind, fields = opened(message)
     return kind in KINDS and "content" in fields
 
 
-def _opened(message: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def opened(message: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """A message's kind (human, ai, tool, ...) and its fields, of whichever dump it is from."""
     kind, fields = message.get("type"), message
     if kind == "constructor":
@@ -46,13 +47,17 @@ def _opened(message: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return plain.removesuffix("Chunk").removesuffix("Message").lower(), fields
 
 
-def _hear(pairing: Pairing, message: dict[str, Any]) -> None:
-    kind, fields = _opened(message)
+def hear(pairing: Pairing, message: dict[str, Any]) -> None:
+    """Adds the calls, the answer or the turn that *message* brings."""
+    kind, fields = opened(message)
     role = fields.get("role") if kind == "chat" else None
     if kind == "human" or role == "user":
         pairing.user()
     elif kind == "ai" or role == "assistant":
         pairing.reply()
+        about = mapping(fields.get("response_metadata"))
+        told = fields.get("usage_metadata") or about.get("token_usage") or about.get("usage")
+        pairing.spent(usage(told, about.get("model_name") or about.get("model")))
         _ask(pairing, fields)
     elif kind in ("tool", "function"):
         status = fields.get("status")

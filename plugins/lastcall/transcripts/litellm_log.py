@@ -10,6 +10,7 @@ from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import mapping, objects
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
+from lastcall.transcripts.usage import usage
 
 
 class LiteLLMLog:
@@ -33,7 +34,9 @@ class LiteLLMLog:
             pairing = Pairing()
             for message in messages + _said(mapping(record)):
                 hear(pairing, message)
-            yield Transcript(file, names.name(), self.name, pairing.calls())
+            response = mapping(mapping(record).get("response"))
+            pairing.spent(usage(response.get("usage"), response.get("model")))
+            yield Transcript(file, names.name(), self.name, pairing.calls(), pairing.replies())
 
 
 def _said(record: dict[str, Any]) -> list[dict[str, Any]]:

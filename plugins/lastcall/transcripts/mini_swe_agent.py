@@ -9,6 +9,7 @@ from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import mapping, objects, seconds, text
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
+from lastcall.transcripts.usage import amount, usage
 
 
 class MiniSweAgent:
@@ -35,7 +36,11 @@ class MiniSweAgent:
                 continue
             pairing = Pairing()
             for message in messages:
-                hear(pairing, message, ts=seconds(mapping(message.get("extra")).get("timestamp")))
-            yield Transcript(
-                file, names.name(text(run.get("instance_id"))), self.name, pairing.calls()
-            )
+                extra = mapping(message.get("extra"))
+                ts, response = seconds(extra.get("timestamp")), mapping(extra.get("response"))
+                hear(pairing, message, ts=ts)
+                if message.get("role") == "assistant":
+                    spent = usage(response.get("usage"), response.get("model"))
+                    pairing.spent(spent, cost=amount(extra.get("cost")), ts=ts)
+            name = names.name(text(run.get("instance_id")))
+            yield Transcript(file, name, self.name, pairing.calls(), pairing.replies())

@@ -9,6 +9,7 @@ from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import mapping, objects, seconds, text, words
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
+from lastcall.transcripts.usage import amount, usage
 
 
 class OpenClaw:
@@ -36,7 +37,7 @@ class OpenClaw:
             elif row.get("type") == "message":
                 _hear(pairing, mapping(row.get("message")), seconds(row.get("timestamp")))
         name = Names(document).name(session)
-        yield Transcript(str(document.path), name, self.name, pairing.calls())
+        yield Transcript(str(document.path), name, self.name, pairing.calls(), pairing.replies())
 
 
 def _hear(pairing: Pairing, message: dict[str, Any], ts: float | None) -> None:
@@ -45,6 +46,9 @@ def _hear(pairing: Pairing, message: dict[str, Any], ts: float | None) -> None:
         pairing.user()
     elif role == "assistant":
         pairing.reply()
+        told = mapping(message.get("usage"))
+        cost = amount(mapping(told.get("cost")).get("total"))
+        pairing.spent(usage(told, message.get("model")), cost=cost, ts=ts)
         for block in objects(message.get("content")):
             if block.get("type") == "toolCall":
                 pairing.call(block.get("name"), block.get("arguments"), id=block.get("id"), ts=ts)

@@ -6,66 +6,94 @@ from pathlib import Path
 from typing import Any
 
 from lastcall.transcripts.fields import decoded
-from lastcall.transcripts.recorded import Document, Unreadable
+from lastcall.transcripts.recorded import Document, Row, Unreadable
+from lastcall.transcripts.rows import Rows
+from lastcall.transcripts.source import LIMIT, DamagedError, Source, TooLongError
 
 HEAD = 8192
 """How many bytes of a file are searched for a sign that it is no text."""
 
+DATABASE = b"SQLite format 3\0"
 
-def opened(path: Path) -> Document | Unreadable:
-    """The file as text, as one JSON value or as JSON lines, whichever it is."""
+FIRST = 1000
+"""How many lines may be broken before it is given up to find one that is not."""
+
+FEW = 20
+"""How many rows are looked at to tell JSON lines from prose with a bit of JSON in it."""
+
+
+def opened(path: Path, limit: int = LIMIT) -> Document | Unreadable:
+    """The file as one JSON value, as JSON lines, as text or as a database, whichever it is. Of JSON
+    lines no more than the first few are read; anything else up to *limit* bytes of text."""
     file = str(path)
     try:
-        content = path.read_bytes()
+        source = Source(path, limit)
+        if source.lead == DATABASE:
+            return Document(path, "", database=True)
+        start = source.start(HEAD)
     except FileNotFoundError:
         return Unreadable(file, None, "no such file")
     except IsADirectoryError:
         return Unreadable(file, None, "a folder, not a file")
+    except DamagedError as damage:
+        return Unreadable(file, None, f"the file {damage}")
     except (OSError, ValueError) as error:
         return Unreadable(file, None, f"cannot be opened: {error}")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        text = content.decode("utf-16", errors="replace")
-    elif b"\0" in content[:HEAD]:
+    if start.startswith(DATABASE):
+        return Unreadable(file, None, "a compressed database: unpack it first")
+    if b"\0" in start:
         return Unreadable(file, None, "a binary file, not text")
-    else:
-        # Bytes that are not UTF-8 break their line only, so they pass here and are found there.
-        text = content.removeprefix(b"\xef\xbb\xbf").decode(errors="surrogateescape")
-    if not text.strip():
-        return Unreadable(file, None, "an empty file")
-    return _parsed(path, text)
-
-
-def _parsed(path: Path, text: str) -> Document | Unreadable:
     try:
-        return Document(path, text, value=decoded(_utf8(text)))
+        return _parsed(path, source)
+    except DamagedError as damage:
+        return Unreadable(file, damage.line, f"the file {damage}")
+
+
+def _parsed(path: Path, source: Source) -> Document | Unreadable:
+    rows = Rows(source)
+    if _lines_at_once(rows):
+        return Document(path, rows=rows, source=source)
+    try:
+        content = source.whole()
+        if not content.strip():
+            return Unreadable(str(path), None, "an empty file")
+        return Document(path, value=decoded(content), source=source)
+    except (TooLongError, DamagedError) as error:
+        problem, text = f"the file {error}", False
     except ValueError as error:
-        whole = str(error)
-    rows: list[tuple[int, Any]] = []
-    broken: list[Unreadable] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            rows.append((number, decoded(_utf8(line))))
-        except ValueError as error:
-            broken.append(Unreadable(str(path), number, f"broken line: {error}"))
-    if _lines(text, rows, len(rows) + len(broken)):
-        return Document(path, text, rows=tuple(rows), broken=tuple(broken))
-    if text.lstrip().startswith(("{", "[")):
-        return Unreadable(str(path), None, f"broken JSON: {whole}")
-    return Document(path, text)
+        problem, text = f"broken JSON: {error}", not _json(source)
+    if _lines(rows):
+        return Document(path, rows=rows, source=source)
+    return Document(path, source=source) if text else Unreadable(str(path), None, problem)
 
 
-def _lines(text: str, rows: list[tuple[int, Any]], total: int) -> bool:
-    """Whether a text is JSON lines, some perhaps broken, and not prose with a bit of JSON in it."""
-    held = sum(isinstance(value, dict | list) and bool(value) for _, value in rows)
-    return held > 0 and (text.lstrip().startswith(("{", "[")) or 2 * held >= total)
+def _lines_at_once(rows: Rows) -> bool:
+    """Whether the first line is an object or a list of its own, and not the only line."""
+    seen: list[Row | Unreadable] = []
+    for one in rows.told():
+        seen.append(one)
+        if not _holding(seen[0]):
+            return False
+        if len(seen) > 1:
+            return True
+    return False
 
 
-def _utf8(text: str) -> str:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError("not UTF-8") from None
-    return text
+def _lines(rows: Rows) -> bool:
+    """Whether the file is JSON lines, some perhaps broken, and not prose with a bit of JSON in it."""
+    held = total = 0
+    for one in rows.told():
+        total += 1
+        held += _holding(one)
+        if held >= FEW or total >= FIRST:
+            break
+    return held > 0 and (2 * held >= total or _json(rows.source))
+
+
+def _holding(one: Row | Unreadable) -> bool:
+    value: Any = None if isinstance(one, Unreadable) else one[1]
+    return isinstance(value, dict | list) and bool(value)
+
+
+def _json(source: Source) -> bool:
+    return source.start(HEAD).lstrip().startswith((b"{", b"["))

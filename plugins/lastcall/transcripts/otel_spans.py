@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
 
-from lastcall.transcripts.conversations import Names, glance, records
+from lastcall.call import Usage
+from lastcall.transcripts.conversations import Names, glance
 from lastcall.transcripts.fields import arguments, http, mapping, objects, seconds, text
+from lastcall.transcripts.gathering import gathered
 from lastcall.transcripts.pairing import Pairing
-from lastcall.transcripts.recorded import Document, RecordedCall, Transcript, Unreadable
+from lastcall.transcripts.recorded import (
+    Aspect,
+    Document,
+    RecordedCall,
+    RecordedReply,
+    Transcript,
+    Unreadable,
+)
+from lastcall.transcripts.span_messages import hear
+from lastcall.transcripts.usage import amount, usage
 
 NAMES = ("gen_ai.tool.name", "tool.name", "entity.1.name", "traceloop.entity.name")
 ARGUMENTS = (
@@ -35,6 +47,30 @@ KINDS = (
 )
 """Attributes that say a span is a tool call."""
 
+REQUESTS = (
+    ("gen_ai.operation.name", ("chat", "generate_content", "text_completion")),
+    ("openinference.span.kind", ("LLM",)),
+    ("traceloop.span.kind", ("llm",)),
+    ("span.type", ("inference", "inference.framework")),
+    ("llm.request.type", ("chat", "completion")),
+)
+"""Attributes that say a span is a request to a model."""
+
+TOKENS = (
+    ("input_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")),
+    ("output_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")),
+    ("cached_tokens", (
+        "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
+    )),
+    ("reasoning_tokens", (
+        "gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.reasoning_tokens",
+        "llm.token_count.completion_details.reasoning",
+    )),
+)  # fmt: skip
+MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
+COSTS = ("gen_ai.usage.cost", "llm.cost.total")
+
 ERRORS = frozenset({"2", "ERROR", "STATUS_CODE_ERROR", "StatusCode.ERROR"})
 OKAY = frozenset({"1", "OK", "STATUS_CODE_OK", "StatusCode.OK"})
 KEYS = ("data", "batches", "resourceSpans", "resource_spans", "spans")
@@ -45,6 +81,7 @@ class OtelSpans:
 
     name = "otel-spans"
     specificity = 40
+    lacks: frozenset[Aspect] = frozenset({"turns"})
 
     def sniff(self, document: Document) -> bool:
         """Objects that are spans, or that hold groups of them."""
@@ -56,15 +93,16 @@ class OtelSpans:
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a trace."""
         file, names = str(document.path), Names(document)
-        traces: dict[str, list[_Span]] = {}
-        for line, record in records(document):
-            found = _spans(record)
-            if not found:
-                yield Unreadable(file, line, "no spans")
-            for span in found:
-                traces.setdefault(span.trace, []).append(span)
-        for trace, spans in traces.items():
-            yield Transcript(file, names.name(trace or None), self.name, _calls(spans))
+        for found in gathered(document, _traced, "no spans"):
+            if isinstance(found, Unreadable):
+                yield found
+                continue
+            trace, spans = found
+            yield Transcript(file, names.name(trace or None), self.name, *_told(spans))
+
+
+def _traced(record: Any) -> Iterator[tuple[str, _Span]]:
+    return ((span.trace, span) for span in _spans(record))
 
 
 class _Span(Struct, frozen=True):
@@ -76,6 +114,26 @@ class _Span(Struct, frozen=True):
     start: float | None
     attributes: dict[str, Any]
     failed: bool | None
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is a request to a model."""
+        return any(self.attributes.get(key) in values for key, values in REQUESTS)
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the request used."""
+        told = {
+            key: next((self.attributes[k] for k in names if k in self.attributes), None)
+            for key, names in TOKENS
+        }
+        model = next((self.attributes[k] for k in MODELS if self.attributes.get(k)), None)
+        return usage(told, model)
+
+    @property
+    def cost(self) -> Decimal | None:
+        """What the request cost."""
+        return next((amount(self.attributes[k]) for k in COSTS if k in self.attributes), None)
 
     @property
     def tool(self) -> str | None:
@@ -168,32 +226,47 @@ def _failed(value: dict[str, Any], attributes: dict[str, Any]) -> bool | None:
     return False if code in OKAY else None
 
 
-def _calls(spans: list[_Span]) -> tuple[RecordedCall, ...]:
+def _told(spans: list[_Span]) -> tuple[tuple[RecordedCall, ...], tuple[RecordedReply, ...]]:
+    """The calls and the replies of a trace."""
     tools = {span.id: span.tool for span in spans if span.id}
-    pairing = Pairing()
+    asked = {span.id for span in spans if span.asks}
+    inside = any(span.tool for span in spans)
+    pairing, spoken = Pairing(), False
     for span in sorted(spans, key=lambda one: one.start or 0.0):
-        # Two libraries may each have drawn the same call, one inside the other.
+        # Two libraries may each have drawn the same call or request, one inside the other.
+        if span.asks and span.parent not in asked:
+            if inside:
+                pairing.reply()
+            else:
+                hear(pairing, span.attributes, span.start)
+            spoken = True
+            pairing.spent(span.usage, cost=span.cost, ts=span.start)
         if span.tool is None or (span.parent and tools.get(span.parent) == span.tool):
             continue
-        given = next((span.attributes[k] for k in ARGUMENTS if k in span.attributes), None)
-        args, broken = _given(given)
-        pairing.reply()
-        pairing.call(
-            span.tool,
-            args,
-            id=span.attributes.get("gen_ai.tool.call.id") or span.id,
-            ts=span.start,
-            malformed=broken,
-            agent=span.attributes.get("gen_ai.agent.name"),
-        )
-        result = next((span.attributes[k] for k in RESULTS if k in span.attributes), None)
-        pairing.answer(
-            result,
-            id=span.attributes.get("gen_ai.tool.call.id") or span.id,
-            failed=span.failed,
-            status=http(span.attributes.get("http.response.status_code")),
-        )
-    return pairing.calls()
+        if not spoken:
+            pairing.reply()
+        _call(pairing, span)
+    return pairing.calls(), pairing.replies()
+
+
+def _call(pairing: Pairing, span: _Span) -> None:
+    given = next((span.attributes[k] for k in ARGUMENTS if k in span.attributes), None)
+    args, broken = _given(given)
+    pairing.call(
+        span.tool,
+        args,
+        id=span.attributes.get("gen_ai.tool.call.id") or span.id,
+        ts=span.start,
+        malformed=broken,
+        agent=span.attributes.get("gen_ai.agent.name"),
+    )
+    result = next((span.attributes[k] for k in RESULTS if k in span.attributes), None)
+    pairing.answer(
+        result,
+        id=span.attributes.get("gen_ai.tool.call.id") or span.id,
+        failed=span.failed,
+        status=http(span.attributes.get("http.response.status_code")),
+    )
 
 
 def _given(value: Any) -> tuple[Any, bool]:

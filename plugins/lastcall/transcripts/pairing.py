@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from msgspec.structs import replace
 
+from lastcall.call import Usage
 from lastcall.transcripts.fields import NAMELESS, arguments, text
-from lastcall.transcripts.recorded import RecordedCall
+from lastcall.transcripts.recorded import RecordedCall, RecordedReply
 
 SHELLS = frozenset({
     "bash", "cmd", "code_interpreter", "computer_terminal", "exec", "exec_command", "execute_bash",
@@ -21,10 +23,11 @@ SHELLS = frozenset({
 class Pairing:
     """One run while it is walked from its first message to its last."""
 
-    __slots__ = ("_calls", "_named", "_open", "_reply", "_spoken", "_turn")
+    __slots__ = ("_calls", "_named", "_open", "_replies", "_reply", "_spoken", "_turn")
 
     def __init__(self) -> None:
         self._calls: list[RecordedCall] = []
+        self._replies: list[RecordedReply] = []
         self._open: dict[int, None] = {}
         self._named: dict[str, list[int]] = {}
         self._turn = 0
@@ -40,6 +43,19 @@ class Pairing:
         """A model message, with or without calls; those that follow belong to it."""
         self._reply += 1
         self._spoken = True
+
+    def spent(
+        self, usage: Usage | None, *, cost: Decimal | None = None, ts: float | None = None
+    ) -> None:
+        """What the last reply used and cost; nothing is noted where neither is known, and what is told
+        again of the same reply counts once."""
+        # Writers put 0 where they know no price.
+        cost = cost or None
+        if usage is None and cost is None:
+            return
+        if self._replies and self._replies[-1].reply == self._reply:
+            self._replies.pop()
+        self._replies.append(RecordedReply(self._reply, self._turn, ts, usage, cost))
 
     def call(
         self,
@@ -113,6 +129,15 @@ class Pairing:
                 break
             places.append(place)
         return places[::-1]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The turn and the reply it is at."""
+        return self._turn, self._reply
+
+    def replies(self) -> tuple[RecordedReply, ...]:
+        """The replies of which it is known what they used."""
+        return tuple(self._replies)
 
     def __len__(self) -> int:
         """How many calls there are so far."""

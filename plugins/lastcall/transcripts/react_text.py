@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lastcall.transcripts.conversations import Names
 from lastcall.transcripts.pairing import Pairing
-from lastcall.transcripts.recorded import Document, Transcript, Unreadable
+from lastcall.transcripts.recorded import Aspect, Document, Transcript, Unreadable
 
 STEP = re.compile(r"^(Question|Thought|Action|Observation)(?: (\d+))?: ?", re.MULTILINE)
 ACTION = re.compile(r"\s*(\w[\w -]*)\[(.*)\]\s*", re.DOTALL)
@@ -23,12 +23,13 @@ class ReactText:
 
     name = "react-text"
     specificity = 10
+    lacks: frozenset[Aspect] = frozenset({"turns"})
 
     def sniff(self, document: Document) -> bool:
         """Text with a numbered thought and a numbered action."""
         if document.value is not None or document.rows:
             return False
-        return {"Thought", "Action"} <= {m[1] for m in STEP.finditer(document.text[:HEAD]) if m[2]}
+        return {"Thought", "Action"} <= {m[1] for m in STEP.finditer(document.start(HEAD)) if m[2]}
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a question."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
+
+from lastcall.call import Usage
+from lastcall.transcripts.live import Live
 
 
 class RecordedCall(Struct, frozen=True):
@@ -30,6 +34,25 @@ class RecordedCall(Struct, frozen=True):
     malformed: bool = False
     shell: bool = False
     agent: str | None = None
+    live: Live | None = None
+    """What a recording of our own knows besides."""
+
+
+class RecordedReply(Struct, frozen=True):
+    """What a reply, by its number, used and cost, as far as the format tells; *turn* and *ts* as in a
+    recorded call."""
+
+    reply: int
+    turn: int = 0
+    ts: float | None = None
+    usage: Usage | None = None
+    cost: Decimal | None = None
+    live: Live | None = None
+
+
+Aspect = Literal["turns", "replies", "results", "statuses", "errors", "usage", "time"]
+"""What a transcript may tell beside its calls. turns: where a user spoke. replies: which calls came in
+one model message. errors: that a call failed, by a flag or a role. usage: tokens or cost."""
 
 
 class Transcript(Struct, frozen=True):
@@ -38,7 +61,12 @@ class Transcript(Struct, frozen=True):
     file: str
     run: str
     format: str
-    calls: tuple[RecordedCall, ...]
+    calls: Sequence[RecordedCall]
+    """A tuple; for a run too large to be held, a sequence that reads the file each time it is walked."""
+    replies: Sequence[RecordedReply] = ()
+    """The model messages of which it is known what they used, in order."""
+    lacks: frozenset[Aspect] = frozenset()
+    """What it does not tell. `read` adds what no call of the run has to what its reader says."""
 
 
 class Unreadable(Struct, frozen=True):
@@ -51,22 +79,121 @@ class Unreadable(Struct, frozen=True):
     foreign: bool = False
 
 
-class Document(Struct, frozen=True, dict=True):
-    """A file as readers see it. *value* is its JSON value; *rows* are the JSON values of its lines with
-    their numbers, for files that are not one JSON value."""
+Row = tuple[int, Any]
+"""The number of a line, from 1, and its JSON value."""
 
-    path: Path
-    text: str
-    value: Any = None
-    rows: tuple[tuple[int, Any], ...] = ()
-    broken: tuple[Unreadable, ...] = ()
+
+class Rows(Protocol):
+    """The JSON lines of a file. True when there are any; walking them reads the file anew."""
+
+    def __iter__(self) -> Iterator[Row]: ...
+
+    def __bool__(self) -> bool: ...
+
+    def head(self) -> tuple[Row, ...]:
+        """The first 20."""
+        ...
+
+    def broken(self) -> list[Unreadable]:
+        """The lines that turned out broken since this was last asked."""
+        ...
+
+    def sized(self) -> Iterator[tuple[int, Any, int]]:
+        """The rows, each with its length in bytes; no word is kept of broken lines."""
+        ...
+
+    @property
+    def large(self) -> bool:
+        """Whether they are too many to be held."""
+        ...
+
+
+class Text(Protocol):
+    """A file of text."""
+
+    def start(self, size: int, /) -> bytes:
+        """Its first *size* bytes."""
+        ...
+
+    def whole(self) -> bytes:
+        """All of it; raises ValueError where that is too much."""
+        ...
+
+
+class Document:
+    """A file as readers see it: one JSON *value*, or *rows* of JSON lines, or plain *text*, or a
+    *database* (SQLite) whose path is all that is told of it.
+
+    Rows are not held: `for line, value in document.rows` reads the file, every time. A reader tells
+    the format by `head` (its first rows) or by `start`, and should go through the rows once, handing
+    over each run as soon as it is complete, so that a file of any size is read in little memory.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        text: str | None = None,
+        *,
+        value: Any = None,
+        rows: Rows | Sequence[Row] = (),
+        database: bool = False,
+        source: Text | None = None,
+    ) -> None:
+        self.path = path
+        self.value = value
+        self.rows: Rows | Sequence[Row] = rows
+        self.database = database
+        self._text = text
+        self._source = source
+
+    @property
+    def head(self) -> tuple[Row, ...]:
+        """The first 20 rows."""
+        return tuple(self.rows[:20]) if isinstance(self.rows, Sequence) else self.rows.head()
+
+    @property
+    def text(self) -> str:
+        """The whole text. Raises ValueError where that is more than may be held."""
+        if self._text is None:
+            self._text = _words(self._source.whole()) if self._source else ""
+        return self._text
+
+    def start(self, characters: int = 65536) -> str:
+        """About the first *characters* of the text."""
+        if self._text is None and self._source is not None:
+            return _words(self._source.start(characters))
+        return self.text[:characters]
+
+    @property
+    def large(self) -> bool:
+        """Whether there are more rows than should be held in memory."""
+        return False if isinstance(self.rows, Sequence) else self.rows.large
+
+    def sized(self) -> Iterator[tuple[int, Any, int]]:
+        """The rows, each with its length in bytes where that is known, for a walk ahead of the one in
+        which broken lines are told of."""
+        if isinstance(self.rows, Sequence):
+            return ((line, value, 0) for line, value in self.rows)
+        return self.rows.sized()
+
+    def broken(self) -> list[Unreadable]:
+        """The broken lines met since this was last asked."""
+        return [] if isinstance(self.rows, Sequence) else self.rows.broken()
+
+
+def _words(content: bytes) -> str:
+    return content.decode(errors="surrogateescape")
 
 
 class Reader(Protocol):
     """One transcript format. Found by entry point in the group `lastcall.transcripts`."""
 
     name: str
-    """The format's id, as `lastcall replay --json` prints it."""
+    """The format's id, as `lastcall replay --json` prints it.
+
+    A reader may have two more attributes: *specificity* (an int, 0 unless given: readers with a greater one
+    are asked first) and *lacks* (aspects that its format never tells).
+    """
 
     def sniff(self, document: Document) -> bool:
         """Whether the document is of this format, judged by its content alone, cheaply."""

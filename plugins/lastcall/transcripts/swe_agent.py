@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import mapping, objects, text
 from lastcall.transcripts.pairing import Pairing
-from lastcall.transcripts.recorded import Document, Transcript, Unreadable
+from lastcall.transcripts.recorded import Aspect, Document, Transcript, Unreadable
 
 COMMANDS = frozenset({
     "append", "create", "edit", "exit_context", "exit_cost", "exit_error", "exit_format",
@@ -25,6 +25,7 @@ class SweAgent:
 
     name = "swe-agent-traj"
     specificity = 50
+    lacks: frozenset[Aspect] = frozenset({"turns"})
 
     def sniff(self, document: Document) -> bool:
         """Objects with a `trajectory` whose first step has an action and an observation."""

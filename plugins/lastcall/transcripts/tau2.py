@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import mapping, objects, seconds, text, words
 from lastcall.transcripts.pairing import Pairing
-from lastcall.transcripts.recorded import Document, RecordedCall, Transcript, Unreadable
+from lastcall.transcripts.recorded import Document, Transcript, Unreadable
+from lastcall.transcripts.usage import amount, usage
 
 
 class Tau2:
@@ -33,10 +34,11 @@ class Tau2:
                 yield Unreadable(file, line, "no simulations")
             for simulation in simulations:
                 name = names.name(text(simulation.get("id")))
-                yield Transcript(file, name, self.name, _calls(simulation))
+                pairing = _heard(simulation)
+                yield Transcript(file, name, self.name, pairing.calls(), pairing.replies())
 
 
-def _calls(simulation: dict[str, object]) -> tuple[RecordedCall, ...]:
+def _heard(simulation: dict[str, object]) -> Pairing:
     pairing = Pairing()
     for message in objects(simulation.get("messages")):
         role, ts = message.get("role"), seconds(message.get("timestamp"))
@@ -44,6 +46,7 @@ def _calls(simulation: dict[str, object]) -> tuple[RecordedCall, ...]:
             pairing.user()
         elif role == "assistant":
             pairing.reply()
+            pairing.spent(usage(message.get("usage")), cost=amount(message.get("cost")), ts=ts)
             for call in objects(message.get("tool_calls")):
                 pairing.call(call.get("name"), call.get("arguments"), id=call.get("id"), ts=ts)
         elif role == "tool" and message.get("requestor") != "user":
@@ -53,4 +56,4 @@ def _calls(simulation: dict[str, object]) -> tuple[RecordedCall, ...]:
                 id=message.get("id"),
                 failed=flag if isinstance(flag, bool) else None,
             )
-    return pairing.calls()
+    return pairing

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, overload
 
-from lastcall.transcripts.conversations import glance
+from lastcall.transcripts.conversations import glance, stem
 from lastcall.transcripts.fields import arguments, http, seconds, text
 from lastcall.transcripts.pairing import SHELLS
-from lastcall.transcripts.recorded import Document, RecordedCall, Transcript, Unreadable
+from lastcall.transcripts.recorded import Document, RecordedCall, Row, Transcript, Unreadable
 
 WORDS = {
     "ok": False,
@@ -19,6 +20,14 @@ WORDS = {
     "failure": True,
 }
 """What a status in words says of the question whether the call failed."""
+
+
+LARGE = 16 * 1024 * 1024
+"""The most bytes of text of a run whose calls are held, in a file too large to be held as a whole. Those of
+other runs are read again each time they are asked for."""
+
+HELD = 4 * LARGE
+"""The same for all runs together that have begun and are not over."""
 
 
 class ToolLog:
@@ -33,15 +42,101 @@ class ToolLog:
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a value of `run`; lines of several runs may be mixed."""
-        file, runs = str(document.path), dict[str, _Run]()
-        for line, row in document.rows or ((1, document.value),):
+        if document.large:
+            yield from self._large(document)
+            return
+        runs: dict[str, _Run] = {}
+        for line, row in _rows(document):
             if not isinstance(row, dict) or not _call(row):
-                yield Unreadable(file, line, "no call: it has no text `name` beside `args` or `ts`")
+                yield _none(document, line)
                 continue
-            run = text(row.get("run")) or document.path.name.split(".")[0]
-            runs.setdefault(run, _Run()).add(row)
+            run = _named(row, document)
+            log = runs.get(run)
+            if log is None:
+                log = runs[run] = _Run()
+            log.add(row)
         for run, log in runs.items():
-            yield Transcript(file, run, self.name, tuple(log.calls))
+            yield Transcript(str(document.path), run, self.name, tuple(log.calls))
+
+    def _large(self, document: Document) -> Iterator[Transcript | Unreadable]:
+        """Walked twice, so that each run is handed over at its last line."""
+        file, seen, held = str(document.path), _census(document), 0
+        runs: dict[str, _Run] = {}
+        for line, row in _rows(document):
+            if not isinstance(row, dict) or not _call(row):
+                yield _none(document, line)
+                continue
+            run = _named(row, document)
+            about, log = seen[run], runs.get(run)
+            if log is None and line == about.first and about.bytes <= min(LARGE, HELD - held):
+                log = runs[run] = _Run()
+                held += about.bytes
+            if log is not None:
+                log.add(row)
+            if line == about.last and log is not None:
+                del runs[run]
+                held -= about.bytes
+                yield Transcript(file, run, self.name, tuple(log.calls))
+            elif line == about.last:
+                yield Transcript(file, run, self.name, _Again(document, run, about))
+
+
+class _About:
+    """Where in a large file a run is."""
+
+    __slots__ = ("bytes", "calls", "first", "last")
+
+    def __init__(self, first: int) -> None:
+        self.first = self.last = first
+        self.calls = self.bytes = 0
+
+
+def _census(document: Document) -> dict[str, _About]:
+    """What there is of each run, from a first walk."""
+    seen: dict[str, _About] = {}
+    for line, row, size in document.sized():
+        if isinstance(row, dict) and _call(row):
+            run = _named(row, document)
+            about = seen.get(run) or seen.setdefault(run, _About(line))
+            about.calls += 1
+            about.bytes += size
+            about.last = line
+    return seen
+
+
+class _Again(Sequence[RecordedCall]):
+    """The calls of a run too large to be held; each walk reads the file."""
+
+    def __init__(self, document: Document, run: str, about: _About) -> None:
+        self._document, self._run, self._about = document, run, about
+
+    def __len__(self) -> int:
+        return self._about.calls
+
+    def __iter__(self) -> Iterator[RecordedCall]:
+        log, last = _Run(), self._about.last
+        for line, row in _rows(self._document):
+            if isinstance(row, dict) and _call(row) and _named(row, self._document) == self._run:
+                yield log.made(row)
+            if line >= last:
+                return
+
+    @overload
+    def __getitem__(self, place: int) -> RecordedCall: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[RecordedCall, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> RecordedCall | tuple[RecordedCall, ...]:
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            if step > 0:
+                return tuple(islice(self, start, stop, step))
+            return tuple(islice(self, stop + 1, start + 1))[::step]
+        wanted = place + len(self) if place < 0 else place
+        for call in islice(self, wanted, wanted + 1) if wanted >= 0 else ():
+            return call
+        raise IndexError(f"no call {place} of {len(self)}")
 
 
 class _Run:
@@ -51,36 +146,59 @@ class _Run:
         self.calls: list[RecordedCall] = []
         self._turn = -1
         self._said: Any = object()
-        self._replies: dict[object, int] = {}
+        self._reply = -1
+        self._replies: dict[str, int] = {}
+        """The numbers of the replies of this turn, by what the log calls them."""
 
     def add(self, row: dict[str, Any]) -> None:
+        """Take in a line."""
+        self.calls.append(self.made(row))
+
+    def made(self, row: dict[str, Any]) -> RecordedCall:
+        """The call of a line, the next of its run."""
         said = row.get("turn")
         if self._turn < 0 or said not in (None, self._said):
             self._turn, self._said = self._turn + 1, said
+            self._replies.clear()
         args, broken = arguments(row.get("args"))
         tool, server = str(row["name"]), text(row.get("server"))
         result, failed, status = _outcome(row)
-        self.calls.append(
-            RecordedCall(
-                tool=tool if server is None else f"{server}/{tool}",
-                args=args,
-                turn=self._turn,
-                reply=self._number(text(row.get("reply"))),
-                id=text(row.get("id")),
-                ts=seconds(row.get("ts")),
-                result=result,
-                status=status,
-                failed=failed,
-                malformed=broken or row.get("malformed") is True,
-                shell=tool.lower() in SHELLS,
-                agent=text(row.get("agent")),
-            )
+        return RecordedCall(
+            tool=tool if server is None else f"{server}/{tool}",
+            args=args,
+            turn=self._turn,
+            reply=self._number(text(row.get("reply"))),
+            id=text(row.get("id")),
+            ts=seconds(row.get("ts")),
+            result=result,
+            status=status,
+            failed=failed,
+            malformed=broken or row.get("malformed") is True,
+            shell=tool.lower() in SHELLS,
+            agent=text(row.get("agent")),
         )
 
     def _number(self, reply: str | None) -> int:
         # A line that names no reply is one of its own.
-        key = object() if reply is None else (self._turn, reply)
-        return self._replies.setdefault(key, len(self._replies))
+        if reply is not None and reply in self._replies:
+            return self._replies[reply]
+        self._reply += 1
+        if reply is not None:
+            self._replies[reply] = self._reply
+        return self._reply
+
+
+def _rows(document: Document) -> Iterable[Row]:
+    return document.rows or ((1, document.value),)
+
+
+def _named(row: dict[str, Any], document: Document) -> str:
+    return text(row.get("run")) or stem(document)
+
+
+def _none(document: Document, line: int) -> Unreadable:
+    problem = "no call: it has no text `name` beside `args` or `ts`"
+    return Unreadable(str(document.path), line, problem)
 
 
 def _call(row: dict[str, Any]) -> bool:

@@ -12,6 +12,8 @@ from lastcall.transcripts.conversations import Names
 from lastcall.transcripts.fields import decoded, mapping, objects, words
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
+from lastcall.transcripts.streamed import streamed
+from lastcall.transcripts.usage import usage
 
 HEAD = re.compile(r"(?:\s*#.*\n|\s*---.*\n|\s*\n)*interactions:")
 HINT = 'a VCR cassette needs a YAML reader: pip install "lastcall[yaml]"'
@@ -28,7 +30,7 @@ class VcrCassette:
         if isinstance(document.value, dict):
             first = objects(document.value.get("interactions"))[:1]
             return any("request" in one and "response" in one for one in first)
-        return document.value is None and HEAD.match(document.text) is not None
+        return not document.rows and HEAD.match(document.start()) is not None
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a cassette."""
@@ -49,7 +51,8 @@ class VcrCassette:
                 problem = f"the response of interaction {number} is no JSON object"
                 yield Unreadable(file, None, problem)
             talk(pairing, asked, said)
-        yield Transcript(file, Names(document).name(), self.name, pairing.calls())
+        name = Names(document).name()
+        yield Transcript(file, name, self.name, pairing.calls(), pairing.replies())
 
 
 def _yaml(text: str) -> str | tuple[Any]:
@@ -72,9 +75,10 @@ def _body(message: Any) -> dict[str, Any]:
         body = body["string"]
     if isinstance(body, str | bytes):
         try:
-            body = decoded(body if isinstance(body, str) else body.decode())
+            body = body if isinstance(body, str) else body.decode()
+            body = decoded(body)
         except ValueError:
-            return {}
+            return streamed(body) if isinstance(body, str) else {}
     return mapping(body)
 
 
@@ -94,6 +98,7 @@ def _messages(pairing: Pairing, asked: dict[str, Any], said: dict[str, Any]) -> 
         blocks.hear(pairing, said)
     for choice in objects(said.get("choices"))[:1]:
         chat.hear(pairing, mapping(choice.get("message")))
+        pairing.spent(usage(said.get("usage"), said.get("model")))
 
 
 def _items(pairing: Pairing, asked: dict[str, Any], said: dict[str, Any]) -> None:
@@ -106,6 +111,7 @@ def _items(pairing: Pairing, asked: dict[str, Any], said: dict[str, Any]) -> Non
     output = objects(said.get("output"))
     if output:
         pairing.reply()
+        pairing.spent(usage(said.get("usage"), said.get("model")))
     for item in output:
         if item.get("type") == "function_call":
             pairing.call(item.get("name"), item.get("arguments"), id=item.get("call_id"))
@@ -131,6 +137,7 @@ def _contents(pairing: Pairing, asked: dict[str, Any], said: dict[str, Any]) -> 
             pairing.user()
     for candidate in objects(said.get("candidates"))[:1]:
         pairing.reply()
+        pairing.spent(usage(said.get("usageMetadata"), said.get("modelVersion")))
         for part in objects(mapping(candidate.get("content")).get("parts")):
             call = mapping(part.get("functionCall"))
             if call:

@@ -1,0 +1,42 @@
+"""Puts together what belongs together in a file whose lines are parts of several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from lastcall.transcripts.conversations import records
+from lastcall.transcripts.recorded import Document, Unreadable
+
+T = TypeVar("T")
+
+
+def gathered(
+    document: Document, parts: Callable[[Any], Iterable[tuple[str, T]]], nothing: str
+) -> Iterator[tuple[str, list[T]] | Unreadable]:
+    """The parts of the records by the name that *parts* gives each, in the order of their beginnings;
+    in a large file each group as soon as it is complete, which takes two walks. A record without
+    parts is *nothing*."""
+    last = _last(document, parts) if document.large else {}
+    groups: dict[str, list[T]] = {}
+    for line, record in records(document):
+        some = list(parts(record))
+        if not some:
+            yield Unreadable(str(document.path), line, nothing)
+        for name, part in some:
+            groups.setdefault(name, []).append(part)
+        for name in {name for name, _ in some}:
+            if name in last and last[name] == line:
+                yield name, groups.pop(name)
+    yield from groups.items()
+
+
+def _last(
+    document: Document, parts: Callable[[Any], Iterable[tuple[str, Any]]]
+) -> dict[str, int | None]:
+    """The last line with a part of each name."""
+    last: dict[str, int | None] = {}
+    for line, record, _ in document.sized():
+        for name, _ in parts(record):
+            last[name] = line
+    return last
