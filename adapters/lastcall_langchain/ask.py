@@ -16,27 +16,28 @@ from lastcall_langchain.places import PLAIN, around, run_of
 OWN = frozenset({"call", "tool", "turn", "run", "thread"})
 """What a person who talks with one agent may decide; beyond it others are concerned."""
 
-FAULTS = frozenset({"attempts", "fault", "kill", "store"})
+FAULTS = frozenset({"attempts", "fault", "in_progress", "kill", "no_key", "store"})
 """Reasons that no leave of a person takes away."""
 
 GO_ON, END, RAISE = "go_on", "end", "raise"
 
 
-def leave(guard: Guard, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
+def leave(guard: Guard, call: Call, declared: ToolPolicy = PLAIN, *, wait: bool = False) -> Verdict:
     """The guard's verdict on *call*, or that of a person in its place, where the policy wants one asked.
+    *wait* as for `Guard.decide`.
 
     Raises GraphInterrupt while a person is waited for; the node is run again with the answer.
     """
     asking = Asking(guard)
     while True:
-        verdict = guard.decide(call, declared)
+        verdict = guard.decide(call, declared, wait=wait)
         try:
             asking.catch_up(verdict)
         except BaseException:
             if verdict.ticket is not None:
                 guard.observe(verdict.ticket, Outcome("paused"))
             raise
-        if verdict.ticket is not None:
+        if verdict.ticket is not None or verdict.replay is not None:
             return verdict
         decision, more = asking.person(verdict)
         if decision == END:
@@ -46,18 +47,20 @@ def leave(guard: Guard, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
             return stands
 
 
-async def aleave(guard: Guard, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
+async def aleave(
+    guard: Guard, call: Call, declared: ToolPolicy = PLAIN, *, wait: bool = False
+) -> Verdict:
     """`leave` for an event loop."""
     asking = Asking(guard)
     while True:
-        verdict = await guard.adecide(call, declared)
+        verdict = await guard.adecide(call, declared, wait=wait)
         try:
             asking.catch_up(verdict)
         except BaseException:
             if verdict.ticket is not None:
                 await guard.aobserve(verdict.ticket, Outcome("paused"))
             raise
-        if verdict.ticket is not None:
+        if verdict.ticket is not None or verdict.replay is not None:
             return verdict
         decision, more = asking.person(verdict)
         if decision == END:

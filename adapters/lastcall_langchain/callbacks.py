@@ -11,6 +11,7 @@ from uuid import UUID
 from typing_extensions import override
 
 from lastcall import Call, Guard, Outcome, Ticket
+from lastcall.body import Body
 from lastcall_langchain import outcomes
 from lastcall_langchain.arguments import own
 from lastcall_langchain.ask import leave
@@ -45,7 +46,7 @@ class GuardCallbackHandler(Refusing):
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
         self._lock = threading.Lock()
-        self._open: OrderedDict[UUID, Ticket] = OrderedDict()
+        self._open: OrderedDict[UUID, Body] = OrderedDict()
 
     on_llm_new_token = Tracker.on_llm_new_token  # pyright: ignore[reportAssignmentType]
     on_stream_event = Tracker.on_stream_event  # pyright: ignore[reportAssignmentType]
@@ -134,15 +135,17 @@ class GuardCallbackHandler(Refusing):
         if run.parent is not None:
             place = placed(self.guard, run.parent, metadata, around().get("configurable"))
         declared = declared_in(metadata, self.guard.declared(call.tool))
-        verdict = leave(self.guard, put(call, place), declared)
+        # A handler can keep a body from running, and cannot give a result in its place.
+        verdict = self.guard.unreplayed(leave(self.guard, put(call, place), declared))
         stop = stop_in(verdict)
         if stop is not None:
             drain(place, stop)
             show(stop, run)
             raise refusal(stop)
         if verdict.ticket is not None:
+            body = run.bodies[self.guard] = Body(call.name, SEAM, None, verdict.ticket)
             with self._lock:
-                self._open[run.id] = verdict.ticket
+                self._open[run.id] = body
                 RUNS.opened(run.root, run.id, partial(self._lost, run.id))
                 if len(self._open) > MOST_OPEN:
                     self._open.popitem(last=False)
@@ -151,8 +154,13 @@ class GuardCallbackHandler(Refusing):
         run = RUNS.get(run_id)
         if run is not None:
             RUNS.closed(run.root, run_id)
+            run.bodies.pop(self.guard, None)
         with self._lock:
-            return self._open.pop(run_id, None)
+            body = self._open.pop(run_id, None)
+        if body is None:
+            return None
+        self.guard.ended(body)
+        return body.ticket
 
     def _lost(self, run_id: UUID) -> None:
         """The run around that call is over, and another handler kept what came of it from us."""

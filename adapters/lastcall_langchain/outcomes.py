@@ -3,6 +3,7 @@ of it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from lastcall import Guard, Outcome, Stopped, Ticket
+from lastcall.idempotency import remembered
 from lastcall_langchain.runs import bubbles, pauses
 
 HEARD: ContextVar[list[Any] | None] = ContextVar("lastcall_heard", default=None)
@@ -25,9 +27,29 @@ def hear(what: Any) -> None:
 
 def returned(guard: Guard, ticket: Ticket, value: Any, heard: list[Any]) -> Outcome:
     """The outcome of a call that gave *value*, whose body left *heard*."""
+    outcome = read(guard, ticket, value, heard)
+    result = value.content if isinstance(value, ToolMessage) else value
+    return remembered(ticket, outcome, result)
+
+
+def message(result: Any, call_id: str, tool: str) -> ToolMessage:
+    """*result*, what a call brought, as the answer to another one."""
+    shown = isinstance(result, str) or (isinstance(result, list) and all(map(is_block, result)))
+    text = result if shown else json.dumps(result, ensure_ascii=False)
+    return ToolMessage(text, tool_call_id=call_id, name=tool)
+
+
+def is_block(part: Any) -> bool:
+    """Whether *part* of a list is a part of a message; of other lists LangChain makes text."""
+    return isinstance(part, str) or (isinstance(part, dict) and "type" in part)
+
+
+def read(guard: Guard, ticket: Ticket, value: Any, heard: list[Any]) -> Outcome:
+    """What the guard reads from it."""
     raw = heard[0] if heard else value
     if is_command(value) or isinstance(value, list):
-        return Outcome("ok", visible(value))
+        # Where the graph goes on is decided by it, so no answer on the wire is put in its place.
+        return guard.paid(Outcome("ok", visible(value)))
     if not isinstance(value, ToolMessage):
         return guard.returned(ticket, raw)
     if value.status == "error":
@@ -44,10 +66,10 @@ def raised(guard: Guard, ticket: Ticket, error: BaseException) -> Outcome:
     """The outcome of a call that raised *error*."""
     outcome = flow(error)
     if outcome is not None:
-        return outcome
+        return guard.paid(outcome)
     if isinstance(error, Stopped):
         # Somebody inside was stopped. The status it names is not this call's.
-        return Outcome("error", str(error), error=str(error))
+        return guard.seen(ticket, Outcome("error", str(error), error=str(error)))
     return guard.raised(ticket, error)
 
 

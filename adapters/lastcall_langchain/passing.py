@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict
+from lastcall import Call, FirstResult, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict
 from lastcall_langchain import outcomes
 from lastcall_langchain.ask import aleave, leave
 from lastcall_langchain.places import PLAIN, Place, aplace, place, run_of
@@ -59,12 +59,12 @@ class Passage:
         return self.guard.inside(self.call.name, self.seam, self.at)
 
     @contextmanager
-    def body(self) -> Iterator[list[Any]]:
+    def body(self, ticket: Ticket) -> Iterator[list[Any]]:
         """Mark the body of the call, and listen to what it leaves."""
         heard: list[Any] = []
         listening = outcomes.HEARD.set(heard)
         names = {self.call.name, *self.aliases}
-        marks = [self.guard.enter(name, self.seam, self.at) for name in names]
+        marks = [self.guard.enter(name, self.seam, self.at, ticket) for name in names]
         try:
             yield heard
         finally:
@@ -79,6 +79,13 @@ class Passage:
             raise RuntimeError("a verdict has either a ticket or a stop")
         drain(self.place, stop)
         return self.told(stop)
+
+    def replayed(self, replay: FirstResult) -> Any:
+        """What a write brought when it was made, as the answer to this call."""
+        self.tidy()
+        if self.call.id is None:
+            return replay.result
+        return outcomes.message(replay.result, self.call.id, self.call.tool)
 
     def returned(self, ticket: Ticket, value: Any, heard: list[Any]) -> Outcome:
         """The outcome of a body that returned *value*."""
@@ -131,12 +138,14 @@ def passed(passage: Passage, body: Callable[[], Any]) -> Any:
     passage.find()
     if passage.inside:
         return body()
-    verdict = leave(passage.guard, passage.call, passage.declared)
+    verdict = leave(passage.guard, passage.call, passage.declared, wait=True)
     ticket = verdict.ticket
+    if verdict.replay is not None:
+        return passage.replayed(verdict.replay)
     if ticket is None:
         return passage.refused(verdict)
     try:
-        with passage.body() as heard:
+        with passage.body(ticket) as heard:
             value = body()
     except BaseException as error:
         outcome = passage.raised(ticket, error)
@@ -150,12 +159,14 @@ async def apassed(passage: Passage, body: Callable[[], Awaitable[Any]]) -> Any:
     await passage.afind()
     if passage.inside:
         return await body()
-    verdict = await aleave(passage.guard, passage.call, passage.declared)
+    verdict = await aleave(passage.guard, passage.call, passage.declared, wait=True)
     ticket = verdict.ticket
+    if verdict.replay is not None:
+        return passage.replayed(verdict.replay)
     if ticket is None:
         return passage.refused(verdict)
     try:
-        with passage.body() as heard:
+        with passage.body(ticket) as heard:
             value = await body()
     except BaseException as error:
         outcome = passage.raised(ticket, error)

@@ -11,6 +11,7 @@ from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
 
 from lastcall import Guard, Outcome, Stop, Stopped, Ticket
+from lastcall.body import Body
 
 MOST_RUNS = 100_000
 """Runs known at once; the oldest root of more was probably never ended."""
@@ -94,6 +95,8 @@ class Run:
     """Its thread and its name, where it is a run of a graph."""
     granted: dict[Guard, Ticket] = field(default_factory=dict)
     """Leave for the next request to a model, where it was asked for before the node that makes it."""
+    bodies: dict[Guard, Body] = field(default_factory=dict)
+    """The body of this run of a tool, as the handler of each guard keeps it."""
     last: dict[Guard, Last] = field(default_factory=dict)
     """What each guard asks of the agent that runs here when it ends it."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Where
+from lastcall.body import Body
 from lastcall.contracts import Scope
 
 # The tracker has to be in the callbacks before the first run begins.
@@ -35,6 +36,16 @@ class LangChainScope(Scope):
         """Whether the handler of *guard* judged the call of *tool* in whose body this is asked."""
         run = run_of()
         return run is not None and run.tool == tool and guard in run.guards
+
+    def body(self, guard: Guard) -> Body | None:
+        """The body of the tool call that the handler of *guard* judged, in which this is asked."""
+        run = run_of()
+        while run is not None:
+            found = run.bodies.get(guard)
+            if found is not None:
+                return found
+            run = run.parent
+        return None
 
     def caller(self) -> Any:
         """The id of the run that called the tool in whose body this is asked, under whatever name; of the

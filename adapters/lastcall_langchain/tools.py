@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as made
 
 from lastcall import Call, Guard, ToolPolicy
+from lastcall_langchain import recorded
 from lastcall_langchain.arguments import own
 from lastcall_langchain.outcomes import hear
 from lastcall_langchain.passing import Passage, apassed, declared_in, passed
@@ -78,6 +79,8 @@ def listening(cls: type[BaseTool]) -> type[BaseTool]:
 
     @wraps(run)
     def _run(self: BaseTool, *args: Any, **kwargs: Any) -> Any:
+        if recorded.TAPES:
+            return recorded.answered(self)
         try:
             value = run(self, *args, **kwargs)
         except BaseException as error:
@@ -88,6 +91,8 @@ def listening(cls: type[BaseTool]) -> type[BaseTool]:
 
     @wraps(arun)
     async def _arun(self: BaseTool, *args: Any, **kwargs: Any) -> Any:
+        if recorded.TAPES:
+            return recorded.answered(self)
         try:
             value = await arun(self, *args, **kwargs)
         except BaseException as error:

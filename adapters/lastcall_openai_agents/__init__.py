@@ -10,16 +10,20 @@ except ModuleNotFoundError as missing:
 from lastcall_openai_agents.ask import stops_in
 from lastcall_openai_agents.coverage import Coverage, Gap, coverage
 from lastcall_openai_agents.endings import RunStopped, StopText, stop_of
+from lastcall_openai_agents.failures import SEAM as _FAILURES
 from lastcall_openai_agents.graph import guard_agent
 from lastcall_openai_agents.handovers import SEAM as _HAND_OVERS
 from lastcall_openai_agents.hooks import GuardHooks
 from lastcall_openai_agents.instrument import instrument
 from lastcall_openai_agents.runner import install, snapshot_of
 from lastcall_openai_agents.tools import guard_tool, guard_tools
+from lastcall_openai_agents.unasked import SEAM as _UNASKED
 
 del _agents
 install()
 _HAND_OVERS.keep()
+_FAILURES.keep()
+_UNASKED.keep()
 
 __all__ = [
     "Coverage",

@@ -21,7 +21,6 @@ from agents import (
 )
 from agents import run as _run
 from agents import tool as _tool
-from agents.run_config import ToolErrorFormatterArgs
 from agents.tool_context import ToolContext
 
 try:
@@ -67,11 +66,25 @@ tools, agents as tools and calls in realtime sessions too."""
 CHECKING = Place(_execution, "_execute_tool_input_guardrails")
 """What comes before the hooks of a function tool. Without it a refused call would still fire them."""
 
+WORDING = Place(_tool, "maybe_invoke_function_tool_failure_error_function")
+"""What asks the failure function of a tool, the user's own or the default one."""
+
 HANDING_OVER = Place(_resolution if _steps else None, "execute_handoffs")
 """What carries a hand-over out. `Handoff.on_invoke_handoff` alone cannot say no."""
 
+GOING_ON = Place(_resolution, "_maybe_finalize_from_tool_results")
+"""What every turn passes that handed nothing over, also one without a function tool: of that the SDK asks no
+`tool_use_behavior` how the run goes on."""
+
 CAPTURE = "_execute_action_and_capture"
 """What a computer does between its hooks, from the first action to the picture."""
+
+
+ENDS_WITH = (
+    "public_agent", "original_input", "new_response", "pre_step_items", "new_step_items", "hooks",
+    "context_wrapper", "tool_input_guardrail_results", "tool_output_guardrail_results",
+)  # fmt: skip
+"""What the SDK wants to know of the turn that ends a run."""
 
 
 class Native(NamedTuple):
@@ -125,22 +138,42 @@ def stayed(given: dict[str, Any], text: str) -> Any:
 
 
 async def ended(given: dict[str, Any], step: Any, said: Any) -> Any:
-    """*step*, the turn of *given* so far, as one that ends the run with the output that is *said*."""
+    """*step*, the turn of *given* so far, as one that ends the run with the output that is *said*. Without
+    a *step* it is as *given*."""
     finish = getattr(_resolution, "execute_final_output", None)
     if finish is None:  # pragma: no cover - another release: it ends at the next request
         return step
-    return await finish(
-        public_agent=given["public_agent"],
-        original_input=step.original_input,
-        new_response=step.model_response,
-        pre_step_items=step.pre_step_items,
-        new_step_items=step.new_step_items,
-        final_output=said.final_output,
-        hooks=given["hooks"],
-        context_wrapper=given["context_wrapper"],
-        tool_input_guardrail_results=step.tool_input_guardrail_results,
-        tool_output_guardrail_results=step.tool_output_guardrail_results,
+    turn = {name: given.get(name) for name in ENDS_WITH}
+    if step is not None:
+        turn.update(
+            original_input=step.original_input,
+            new_response=step.model_response,
+            pre_step_items=step.pre_step_items,
+            new_step_items=step.new_step_items,
+            tool_input_guardrail_results=step.tool_input_guardrail_results,
+            tool_output_guardrail_results=step.tool_output_guardrail_results,
+        )
+    return await finish(**turn, final_output=said.final_output)
+
+
+def answered_here(given: dict[str, Any]) -> bool:
+    """Whether calls were answered in the turn of *given*, and not by the provider alone."""
+    reply = given["new_response"].output
+    brought = {_field(item, "call_id") for item in reply if _is_output(item)}
+    return any(
+        isinstance(item, ToolCallOutputItem) and _field(item.raw_item, "call_id") not in brought
+        for item in given["new_step_items"]
     )
+
+
+def _is_output(item: Any) -> bool:
+    """Whether *item* of a reply is what a tool brought that runs at the provider."""
+    return str(_field(item, "type")).endswith("_output")
+
+
+def _field(item: Any, name: str) -> Any:
+    """A field of what the model wrote, an object or a mapping."""
+    return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
 
 def agent_of_step(step: Any) -> Agent[Any] | None:
@@ -351,11 +384,6 @@ def tells_of_missing(config: Any) -> bool:
     name = "tool_not_found_behavior"
     said = config.get(name) if isinstance(config, dict) else getattr(config, name, None)
     return bool(said == "return_error_to_model")
-
-
-SHOWS_ERRORS = "tool_exception" in str(ToolErrorFormatterArgs.__annotations__.get("kind"))
-"""Whether a formatter is shown what a tool raised (since 0.24). Without it a tool that is only decorated
-tells the model the fixed sentence, and hooks cannot tell a 422 from any other failure."""
 
 
 def streamed_error(result: RunResult | RunResultStreaming) -> BaseException | None:

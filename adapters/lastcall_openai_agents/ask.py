@@ -23,7 +23,7 @@ Needs = Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
 OWN = frozenset({"call", "tool", "turn", "run", "thread"})
 """What a person who talks with one agent may decide; beyond it others are concerned."""
 
-FAULTS = frozenset({"attempts", "fault", "kill", "malformed", "store"})
+FAULTS = frozenset({"attempts", "fault", "in_progress", "kill", "malformed", "no_key", "store"})
 """Reasons that no leave of a person takes away."""
 
 
@@ -74,10 +74,12 @@ async def refused(
             tool_arguments=json.dumps(args),
         )
         await frame.run.ause(passage.guard)
+        call = passage.call(ctx, frame, args, exists=True)
         with inside(frame):
-            verdict = await passage.guard.adecide(
-                passage.call(ctx, frame, args, exists=True), passage.declared
-            )
+            if passage.replays and passage.guard.flying(call, passage.declared):
+                # It waits for an equal one, which may be the next in this reply.
+                return False
+            verdict = await passage.guard.adecide(call, passage.declared)
         frame.foreseen[key] = verdict
     return asked_about(verdict)
 

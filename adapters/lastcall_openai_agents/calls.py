@@ -11,6 +11,7 @@ from typing import Any
 from agents.tool_context import ToolContext
 
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict, Where
+from lastcall.idempotency import remembered
 from lastcall_openai_agents import realtime
 from lastcall_openai_agents.ask import asked_about
 from lastcall_openai_agents.runs import Frame, Key, at, inside, key_of
@@ -19,6 +20,10 @@ PLAIN = ToolPolicy()
 """A tool of which nothing was said; one object, since the guard keeps what it works out by it."""
 
 Passing = tuple[Frame, str, Key]
+
+NEARLY = 0.9
+"""The part of its time-out from which on a body that is cancelled has outstayed it: the SDK's clock began
+a little before ours."""
 
 PASSING: ContextVar[tuple[Passing, ...]] = ContextVar("lastcall_openai_agents_passing", default=())
 """The calls in whose bodies this is asked: a body may be wrapped for one guard more than once."""
@@ -52,6 +57,8 @@ class Passage:
         """The name under which the tool's function is guarded by itself."""
         self.asks = False
         """Whether a person is asked about its refusals, and about nothing else of it."""
+        self.replays = False
+        """Whether what its body returns is a plain value, by which a write may be answered again."""
 
     async def ask(
         self,
@@ -60,31 +67,43 @@ class Passage:
         *,
         args: dict[str, Any] | None = None,
         exists: bool = True,
+        wait: bool = False,
     ) -> Stop | None:
         """Decide about the call of *ctx*; its ticket is kept in *frame* until the body begins. A call
-        whose ticket is there already (a check before an approval and one after) is not asked again."""
+        whose ticket is there already (a check before an approval and one after) is not asked again, and one
+        that has to wait for an equal write only when its body is to begin (*wait*)."""
         if frame.keeps(self.guard, ctx):
             return None
-        call = self.call(ctx, frame, args, exists=exists)
+        # What is known of a run that another process let wait comes first: it tells which reply this is.
         await frame.run.ause(self.guard)
+        call = self.call(ctx, frame, args, exists=exists)
         with inside(frame):
-            verdict = await self.decide(call, ctx, frame)
+            if self.replays and not wait and self.guard.flying(call, self.declared):
+                return None
+            verdict = await self.decide(call, ctx, frame, wait=wait)
+        if verdict.replay is not None:
+            if self.replays:
+                frame.keep_result(self.guard, ctx, verdict.replay)
+                return None
+            verdict = self.guard.unreplayed(verdict)
         if verdict.ticket is not None:
             frame.keep(self.guard, ctx, verdict.ticket)
         return told(verdict)
 
-    async def decide(self, call: Call, ctx: ToolContext[Any], frame: Frame) -> Verdict:
+    async def decide(
+        self, call: Call, ctx: ToolContext[Any], frame: Frame, *, wait: bool
+    ) -> Verdict:
         """The verdict on *call*, about which a person may have been asked before."""
         foreseen = frame.foreseen.pop((self.guard, ctx.tool_call_id), None)
         if foreseen is not None and (foreseen.ticket is not None or not asked_about(foreseen)):
             return foreseen
-        verdict = await self.guard.adecide(call, self.declared)
+        verdict = await self.guard.adecide(call, self.declared, wait=wait)
         approved = foreseen is not None or (
             frame.elsewhere and self.asks and ctx.is_tool_approved(ctx.tool_name, ctx.tool_call_id)
         )
         if verdict.ticket is None and approved and asked_about(verdict):
             stands = await self.guard.apardon(verdict, asked=0)
-            verdict = stands or await self.guard.adecide(call, self.declared)
+            verdict = stands or await self.guard.adecide(call, self.declared, wait=wait)
         return verdict
 
     def call(
@@ -125,10 +144,14 @@ class Passage:
         """The result of *body*, or the *answer* that is made of the stop that keeps it from running or
         that its result is. *patience* is the time-out under which it runs; *raises* tells whether its
         failures are meant for the caller of the run; *shown* what a result is read from."""
+        began = asyncio.get_running_loop().time()
         frame = at(ctx)
         passing = (frame, ctx.tool_name, key_of(self.guard, ctx))
         if passing in PASSING.get():
             return await body()
+        before = frame.result_of(self.guard, ctx)
+        if before is not None:
+            return before.result
         ticket = frame.take(self.guard, ctx)
         if ticket is not None:
             # It may have been granted before a person was asked.
@@ -136,19 +159,21 @@ class Passage:
             if stop is not None:
                 return answer(stop, None)
         if ticket is None:
-            stop = await self.ask(ctx, frame, args=args)
+            stop = await self.ask(ctx, frame, args=args, wait=True)
             if stop is not None:
                 return answer(stop, None)
+            before = frame.result_of(self.guard, ctx)
+            if before is not None:
+                return before.result
             ticket = frame.take(self.guard, ctx)
             if ticket is None:
                 return await body()
-        began = asyncio.get_running_loop().time()
         try:
             result = await self.within(ticket, passing, body)
         except asyncio.CancelledError as error:
             late = asyncio.get_running_loop().time() - began
-            over = patience is not None and late >= patience
-            outcome = timed_out(late) if over else self.guard.raised(ticket, error)
+            over = patience is not None and late >= NEARLY * patience
+            outcome = timed_out(ticket, late) if over else self.guard.raised(ticket, error)
             # Not awaited: what is being cancelled may not get to run again.
             self.settled(self.guard.observe(ticket, outcome), frame)
             raise
@@ -163,10 +188,12 @@ class Passage:
             return answer(stop, None)
         if paused():
             # The call goes on with the run that waits inside it, and is settled then.
-            frame.keep(self.guard, ctx, ticket)
+            frame.keep(self.guard, ctx, ticket, begun=True)
             return result
         value, failed = shown(result)
         outcome = self.guard.returned(ticket, value, failed=failed)
+        if self.replays:
+            outcome = remembered(ticket, outcome, result)
         stop = await self.settle(ticket, frame, outcome)
         return result if stop is None else answer(stop, result)
 
@@ -177,8 +204,8 @@ class Passage:
         guard, frame = self.guard, passing[0]
         with inside(frame):
             mark = PASSING.set((*PASSING.get(), passing))
-            token = guard.enter(ticket.call.name, "sdk")
-            alias = None if self.alias is None else guard.enter(self.alias, "sdk")
+            token = guard.enter(ticket.call.name, "sdk", None, ticket)
+            alias = None if self.alias is None else guard.enter(self.alias, "sdk", None, ticket)
             try:
                 return await body()
             finally:
@@ -212,6 +239,8 @@ def arguments(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def timed_out(after: float) -> Outcome:
-    """The SDK cancels a body that outstays its time-out, and tells the model that it failed."""
-    return Outcome("error", "timed out", error=f"timed out after {after:.3g} seconds")
+def timed_out(ticket: Ticket, after: float) -> Outcome:
+    """The SDK cancels a body that outstays its time-out, and tells the model that it failed. Of a write nobody
+    knows then whether it was carried out."""
+    error = f"timed out after {after:.3g} seconds"
+    return Outcome("error", "timed out", error=error, transport=ticket.call.policy.writes)

@@ -14,6 +14,7 @@ from lastcall import Guard
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.calls import Passage
 from lastcall_openai_agents.native import Body
+from lastcall_openai_agents.passing_on import guards_in
 from lastcall_openai_agents.runs import EVERYWHERE, MARK, Frame, at, marks
 from lastcall_openai_agents.seams import Seam
 
@@ -72,15 +73,16 @@ def actions_of(call: Any) -> dict[str, Any]:
 
 
 def acting(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """*execute* of a computer, behind the guards of the tool and of the moment."""
+    """*execute* of a computer, behind the guards of the tool, of the moment and of the run's hooks."""
 
     @wraps(execute)
     async def guarded(cls: Any, **given: Any) -> Any:
-        guards = list(dict.fromkeys([*marks(given["action"].computer_tool), *EVERYWHERE]))
+        own = marks(given["action"].computer_tool)
+        guards = list(dict.fromkeys([*own, *EVERYWHERE, *guards_in(given["hooks"])]))
         return await execute(capturing(cls, given, guards) if guards else cls, **given)
 
     return guarded
 
 
 ACTING = Seam(_sdk.NATIVE["ComputerTool"].place, acting)
-"""Open once a computer is guarded: copies of the tool are only marked."""
+"""Open once a computer is guarded, or there are guarding hooks: copies of the tool are only marked."""

@@ -65,6 +65,22 @@ def tools_in(agent: AgentBase[Any], seen: dict[int, Any]) -> Iterator[str | Gap]
             yield from tools_in(target, seen)
 
 
+def agents_in(agent: AgentBase[Any]) -> list[AgentBase[Any]]:
+    """*agent* and those that it hands over to or uses as tools, as far as it shows them beforehand."""
+    found: dict[int, AgentBase[Any]] = {}
+    due: list[AgentBase[Any]] = [agent]
+    while due:
+        one = due.pop()
+        if id(one) in found:
+            continue
+        found[id(one)] = one
+        inner = (_sdk.agent_of(tool) for tool in one.tools if isinstance(tool, FunctionTool))
+        leads = getattr(one, "handoffs", ())
+        targets = (_sdk.target_of(lead) if isinstance(lead, Handoff) else lead for lead in leads)
+        due += [each for each in (*inner, *targets) if each is not None]
+    return list(found.values())
+
+
 def gap_of_lead(agent: AgentBase[Any]) -> str | None:
     """Why no guard can stop a hand-over of *agent*; None when one can."""
     if not isinstance(agent, Agent):

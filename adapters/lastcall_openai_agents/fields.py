@@ -1,4 +1,4 @@
-"""For `instrument`: a tool stays the very object it is, for hooks and whoever else is shown it."""
+"""Tools of kinds of their own, guarded as the very objects they are, for hooks and whoever else is shown them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any
 
-from lastcall_openai_agents import _sdk
+from lastcall_openai_agents import _sdk, recorded
 from lastcall_openai_agents.calls import PLAIN
 from lastcall_openai_agents.kinds import gap_of, guards_of_native
 from lastcall_openai_agents.native import FIELDS, Body, body_of, kind_of
+from lastcall_openai_agents.passing_on import guards_in
 from lastcall_openai_agents.runs import EVERYWHERE
 from lastcall_openai_agents.seams import Seam
 
@@ -29,6 +30,7 @@ class Field:
     def __init__(self, owner: type, name: str) -> None:
         self.place = _sdk.Place(owner, name)
         self.there = True
+        self._kept = False
         self._default: Any = vars(owner).get(name, self)
 
     def __get__(self, tool: Any, owner: type | None = None) -> Any:
@@ -50,10 +52,15 @@ class Field:
         """Stand in for the class's own."""
         setattr(self.place.owner, self.place.name, self)
 
+    def keep(self) -> None:
+        """Stand in for good."""
+        self._kept = True
+        self.open()
+
     def close(self) -> None:
-        """Put back the class's own."""
+        """Put back the class's own, unless it is kept."""
         owner, name = self.place
-        if vars(owner).get(name) is not self:
+        if self._kept or vars(owner).get(name) is not self:
             return
         if self._default is self:
             delattr(owner, name)
@@ -62,18 +69,19 @@ class Field:
 
 
 def doing(native: _sdk.Native, execute: Callable[..., Any]) -> Callable[..., Any]:
-    """*execute* of one kind of tool, behind the guards of the moment."""
+    """*execute* of one kind of tool, behind the guards that are met here."""
 
     @wraps(execute)
     async def guarded(cls: Any, **given: Any) -> Any:
         call = given[native.given]
         tool = getattr(call, native.field)
         known = list(guards_of_native(tool))
-        guards = [guard for guard in EVERYWHERE if guard not in known]
+        met = dict.fromkeys([*EVERYWHERE, *guards_in(given["hooks"])])
+        guards = [guard for guard in met if guard not in known]
         if not guards or gap_of(tool) is not None:
             return await execute(cls, **given)
         field = kind_of(tool)[0]
-        body = getattr(tool, field)
+        body = recorded.body(field) if recorded.TAPES else getattr(tool, field)
         for guard in guards:
             body = body_of(tool, body, guard, PLAIN, given["agent"])
         if not isinstance(inspect.getattr_static(type(tool), field, None), Field):
@@ -101,4 +109,5 @@ SEAMS: dict[str, Seam | Field] = {
     **{kind.__name__: Field(kind, name) for kind, (name, _) in FIELDS.items()},
     **{f"a call of {kind.__name__}": seam_of(kind) for kind in FIELDS},
 }
-"""What has to stand in for the SDK's own, and for what."""
+"""What has to stand in for the SDK's own, and for what: while `instrument` is on, and for good once there are
+guarding hooks."""

@@ -13,7 +13,7 @@ from lastcall import Guard, Stop
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.calls import Passage
 from lastcall_openai_agents.endings import Ending, over
-from lastcall_openai_agents.hooks import GuardHooks, Passing
+from lastcall_openai_agents.passing_on import guards_in
 from lastcall_openai_agents.runs import EVERYWHERE, Frame, at, here, marks
 from lastcall_openai_agents.seams import Seam
 
@@ -90,11 +90,7 @@ def guards_for(agent: Agent[Any], hooks: Any) -> list[Guard]:
         # A clone of a guarded copy is known by this alone.
         found.append(behavior.guard)
         behavior = behavior.own
-    while isinstance(hooks, Passing):
-        if isinstance(hooks, GuardHooks):
-            found.append(hooks.guard)
-        hooks = hooks.hooks
-    return list(dict.fromkeys([*found, *EVERYWHERE]))
+    return list(dict.fromkeys([*found, *guards_in(hooks), *EVERYWHERE]))
 
 
 SEAM = Seam(_sdk.HANDING_OVER, handing_over)

@@ -8,6 +8,7 @@ from typing import Any
 from agents import (
     Agent,
     AgentHookContext,
+    FunctionTool,
     Handoff,
     ModelResponse,
     RunContextWrapper,
@@ -20,67 +21,18 @@ from agents.tool_context import ToolContext
 from openai.types.responses import ResponseCustomToolCall, ResponseFunctionToolCall
 
 from lastcall import Guard
-from lastcall_openai_agents import _sdk
-from lastcall_openai_agents.calls import Passage, told
-from lastcall_openai_agents.endings import RunStopped, end
+from lastcall_openai_agents import _sdk, fields
+from lastcall_openai_agents.calls import Passage
+from lastcall_openai_agents.computers import ACTING
+from lastcall_openai_agents.endings import end
+from lastcall_openai_agents.functions import INVOKING
+from lastcall_openai_agents.passing_on import Guarding, Passing
 from lastcall_openai_agents.runs import Frame, Heard, at, marks
 from lastcall_openai_agents.servers import guards_at
-from lastcall_openai_agents.shown import show
-from lastcall_openai_agents.tools import guards_of
+from lastcall_openai_agents.tools import guards_of, passage_of
 from lastcall_openai_agents.usage import answered, kind_of, run_here
 
 Asked = ResponseFunctionToolCall | ResponseCustomToolCall
-
-
-class Passing(RunHooks[Any]):
-    """Hooks that pass every event on to *hooks*."""
-
-    def __init__(self, hooks: RunHooks[Any] | None = None) -> None:
-        self.hooks: RunHooks[Any] = RunHooks[Any]() if hooks is None else hooks
-
-    async def on_llm_start(
-        self,
-        context: RunContextWrapper[Any],
-        agent: Agent[Any],
-        system_prompt: str | None,
-        input_items: list[TResponseInputItem],
-    ) -> None:
-        """Pass it on."""
-        await self.hooks.on_llm_start(context, agent, system_prompt, input_items)
-
-    async def on_llm_end(
-        self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
-    ) -> None:
-        """Pass it on."""
-        await self.hooks.on_llm_end(context, agent, response)
-
-    async def on_agent_start(self, context: AgentHookContext[Any], agent: Agent[Any]) -> None:
-        """Pass it on."""
-        await self.hooks.on_agent_start(context, agent)
-
-    async def on_agent_end(
-        self, context: AgentHookContext[Any], agent: Agent[Any], output: Any
-    ) -> None:
-        """Pass it on."""
-        await self.hooks.on_agent_end(context, agent, output)
-
-    async def on_handoff(
-        self, context: RunContextWrapper[Any], from_agent: Agent[Any], to_agent: Agent[Any]
-    ) -> None:
-        """Pass it on."""
-        await self.hooks.on_handoff(context, from_agent, to_agent)
-
-    async def on_tool_start(
-        self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool
-    ) -> None:
-        """Pass it on."""
-        await self.hooks.on_tool_start(context, agent, tool)
-
-    async def on_tool_end(
-        self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool, result: object
-    ) -> None:
-        """Pass it on."""
-        await self.hooks.on_tool_end(context, agent, tool, result)
 
 
 class Watch(Passing):
@@ -125,16 +77,19 @@ class Watch(Passing):
         await super().on_llm_end(context, agent, response)
 
 
-class GuardHooks(Passing):
+class GuardHooks(Guarding):
     """Guards a run by hooks alone: `Runner.run(agent, ..., hooks=GuardHooks(guard))`.
 
-    A call is refused before it starts, and the model reads why; a stopped run ends with RunStopped.
+    A call of a tool, of any kind, is refused before it starts, and the model reads why; a stopped run ends
+    with RunStopped. The SDK passes no hooks on to runs nested in a tool, so of those the call alone is seen.
     Tools that the same guard guards already are left to it. *hooks* are your own; they go on as before.
     """
 
     def __init__(self, guard: Guard, hooks: RunHooks[Any] | None = None) -> None:
-        super().__init__(hooks)
-        self.guard = guard
+        super().__init__(guard, hooks)
+        # The SDK tells hooks what the model reads of a call. What came of it is heard where it is executed.
+        for seam in (*INVOKING, *fields.SEAMS.values(), ACTING):
+            seam.keep()
 
     async def on_llm_start(
         self,
@@ -162,25 +117,10 @@ class GuardHooks(Passing):
             await self._decide(context, frame, agent, call)
         await super().on_llm_end(context, agent, response)
 
-    async def on_tool_start(
-        self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool
-    ) -> None:
-        """End a run that was stopped from outside while a person was asked; raises RunStopped."""
-        if isinstance(context, ToolContext):
-            frame = at(context)
-            ticket = frame.take(self.guard, context)
-            if ticket is not None:
-                stop = await self.guard.akilled(ticket)
-                if stop is not None:
-                    show(stop)
-                    raise RunStopped(stop)
-                frame.keep(self.guard, context, ticket)
-        await super().on_tool_start(context, agent, tool)
-
     async def on_tool_end(
         self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool, result: object
     ) -> None:
-        """Observe the outcome, as far as the model-visible result tells it."""
+        """Observe what the model reads, where nothing else was heard of the call."""
         if isinstance(context, ToolContext):
             frame = at(context)
             ticket = frame.take(self.guard, context)
@@ -189,14 +129,6 @@ class GuardHooks(Passing):
                 outcome = self.guard.returned(ticket, result, failed=failed)
                 await self.guard.aobserve(ticket, outcome)
         await super().on_tool_end(context, agent, tool, result)
-
-    async def failed(self, ctx: ToolContext[Any], error: Exception) -> str | None:
-        """Observe what a tool raised, before the SDK hides it; the text of the stop that it is."""
-        ticket = at(ctx).take(self.guard, ctx)
-        if ticket is None:
-            return None
-        stop = told(await self.guard.aobserve(ticket, self.guard.raised(ticket, error)))
-        return None if stop is None else stop.text
 
     async def _decide(
         self, context: RunContextWrapper[Any], frame: Frame, agent: Agent[Any], asked: Asked
@@ -215,7 +147,13 @@ class GuardHooks(Passing):
             tool_arguments=text,
             tool_namespace=getattr(asked, "namespace", None),
         )
-        stop = await Passage(self.guard).ask(
+        if isinstance(tool, FunctionTool):
+            passage = passage_of(tool, self.guard)
+            # Its body is behind a seam of ours, which answers in its place.
+            passage.replays = "on_invoke_tool" in vars(tool)
+        else:
+            passage = Passage(self.guard)
+        stop = await passage.ask(
             ctx,
             frame,
             args=args,

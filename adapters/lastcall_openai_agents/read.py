@@ -1,19 +1,18 @@
-"""What the model reads of a call that failed, or that nobody could execute."""
+"""What the model reads of a call that nobody could execute."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from agents import Agent, Handoff, RunConfig
 from agents.tool_context import ToolContext
 
-from lastcall import Guard, Stopped
+from lastcall import Guard
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.calls import Passage
-from lastcall_openai_agents.endings import stop_of
-from lastcall_openai_agents.hooks import GuardHooks, Passing
+from lastcall_openai_agents.passing_on import guards_in
 from lastcall_openai_agents.runs import EVERYWHERE, at, marks
 
 OWN = "_lastcall_own"
@@ -21,15 +20,12 @@ OWN = "_lastcall_own"
 
 
 def formatted(agent: Agent[Any], options: dict[str, Any]) -> None:
-    """Put a formatter in *options* through which the model reads the stop that a failing tool, or a call
-    of a tool that there is not, ends in. Only where it is needed: the SDK looks at whether there is one."""
-    hooks = tuple(hooks_in(options.get("hooks")))
+    """Put a formatter in *options* through which the model reads the stop that a call of a tool that there
+    is not ends in. Only where it is needed: the SDK looks at whether there is one."""
     config: RunConfig | dict[str, Any] | None = options.get("run_config")
-    raised = _sdk.SHOWS_ERRORS and (hooks or somewhere(agent, decorated))
-    if not raised and not (
-        _sdk.tells_of_missing(config) and (EVERYWHERE or somewhere(agent, marks))
-    ):
+    if not (_sdk.tells_of_missing(config) and (EVERYWHERE or somewhere(agent, marks))):
         return
+    asked = list(guards_in(options.get("hooks")))
     if isinstance(config, RunConfig):
         own: Any = config.tool_error_formatter
     else:
@@ -37,7 +33,7 @@ def formatted(agent: Agent[Any], options: dict[str, Any]) -> None:
     own = getattr(own, OWN, own)
 
     async def formatter(args: Any) -> str | None:
-        said = await spoken(args, hooks)
+        said = await missed(args, asked) if args.kind == "tool_not_found" else None
         if said is None and own is not None:
             said = own(args)
             said = await said if hasattr(said, "__await__") else said
@@ -49,21 +45,6 @@ def formatted(agent: Agent[Any], options: dict[str, Any]) -> None:
     else:
         # A mapping, so that the SDK still makes, and closes, the model provider itself.
         options["run_config"] = {**(config or {}), "tool_error_formatter": formatter}
-
-
-async def spoken(args: Any, hooks: tuple[GuardHooks, ...]) -> str | None:
-    """What the model should read of a failure; None for what it would have read anyway."""
-    if args.kind == "tool_not_found":
-        return await missed(args, [each.guard for each in hooks])
-    error, ctx = getattr(args, "error", None), args.run_context
-    if error is None or not isinstance(ctx, ToolContext):
-        return None
-    for each in hooks:
-        said = await each.failed(ctx, error)
-        if said is not None:
-            return said
-    stop = stop_of(error) if isinstance(error, Stopped) else None
-    return None if stop is None else stop.text
 
 
 async def missed(args: Any, asked: list[Guard]) -> str | None:
@@ -85,19 +66,6 @@ async def missed(args: Any, asked: list[Guard]) -> str | None:
             if stop is not None:
                 return stop.text
     return None
-
-
-def hooks_in(hooks: Any) -> Iterator[GuardHooks]:
-    """The guarding ones among hooks that pass on to others."""
-    while isinstance(hooks, Passing):
-        if isinstance(hooks, GuardHooks):
-            yield hooks
-        hooks = hooks.hooks
-
-
-def decorated(agent: Agent[Any]) -> bool:
-    """Whether a tool of *agent* is a guarded function."""
-    return any(hasattr(_sdk.function_of(tool), "__lastcall__") for tool in agent.tools)
 
 
 def somewhere(agent: Agent[Any], so: Callable[[Agent[Any]], object]) -> bool:

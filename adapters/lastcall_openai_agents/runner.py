@@ -18,6 +18,7 @@ from lastcall import Guard, Stop, Stopped
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.endings import ENDED, RunStopped, StopText
 from lastcall_openai_agents.hooks import Watch
+from lastcall_openai_agents.passing_on import guards_in
 from lastcall_openai_agents.read import formatted
 from lastcall_openai_agents.runs import PAUSED, SWAPS, Frame, Run, hash_of, here, inside, waiting_in
 
@@ -208,6 +209,7 @@ def framed(
         agent = swaps[id(agent)]
     frame = opened(agent, started, options)
     hooks = options.get("hooks")
+    frame.hooked = tuple(guards_in(hooks))
     if hooks is None or isinstance(hooks, RunHooksBase):
         options["hooks"] = Watch(frame, hooks)
     formatted(agent, options)

@@ -19,7 +19,7 @@ from agents import Agent, ModelResponse, RunContextWrapper
 from agents.tool_context import ToolContext
 from msgspec.structs import replace
 
-from lastcall import Call, Guard, MemoryStore, Outcome, Stop, Ticket, Verdict, Where
+from lastcall import Call, FirstResult, Guard, MemoryStore, Outcome, Stop, Ticket, Verdict, Where
 from lastcall_openai_agents import _sdk
 
 Key = tuple[Guard, str, str]
@@ -186,11 +186,18 @@ class Frame:
         """What guards say of calls that may wait for a person first, by the id of the call."""
         self.elsewhere = False
         """Whether another process paused it: what was foreseen there is not known here."""
+        self.hooked: tuple[Guard, ...] = ()
+        """The guards of its hooks."""
         self.asked: set[Guard] = set()
         """Guards that were asked, since the last reply, whether the model may be."""
         self._calls: tuple[Heard, ...] = ()
         self._places: dict[str, int] = {}
         self._tickets: dict[Key, Ticket] = {}
+        self._begun: set[Key] = set()
+        """Of those, the calls whose body waits for a person, and goes on."""
+        self._again: set[Key] = set()
+        """Calls that wait for a person without leave, and are asked about again."""
+        self._results: dict[Key, FirstResult] = {}
         self._requests: list[tuple[Guard, Ticket]] = []
         """Leave for the request to the model that comes next, or is on its way."""
 
@@ -263,17 +270,40 @@ class Frame:
         """Where *call* stands in its reply."""
         return self._places.get(call, 0)
 
-    def keep(self, guard: Guard, ctx: ToolContext[Any], ticket: Ticket) -> None:
-        """Keep *ticket* until the body of the call of *ctx* begins."""
-        self._tickets[key_of(guard, ctx)] = ticket
+    def keep(
+        self, guard: Guard, ctx: ToolContext[Any], ticket: Ticket, *, begun: bool = False
+    ) -> None:
+        """Keep *ticket* until the body of the call of *ctx* begins, or goes on where it has *begun*."""
+        key = key_of(guard, ctx)
+        self._tickets[key] = ticket
+        if begun:
+            self._begun.add(key)
 
     def keeps(self, guard: Guard, ctx: ToolContext[Any]) -> bool:
-        """Whether the call of *ctx* has a ticket already."""
-        return key_of(guard, ctx) in self._tickets
+        """Whether the call of *ctx* has a ticket already, or what answers it."""
+        key = key_of(guard, ctx)
+        return key in self._tickets or key in self._results
 
     def take(self, guard: Guard, ctx: ToolContext[Any]) -> Ticket | None:
         """The ticket of the call of *ctx*, whose body begins."""
-        return self._tickets.pop(key_of(guard, ctx), None)
+        key = key_of(guard, ctx)
+        self._begun.discard(key)
+        self._again.discard(key)
+        return self._tickets.pop(key, None)
+
+    def leave(self, call: str, arguments: str) -> Iterator[Guard]:
+        """The guards that let *call* pass, or know its answer, where its body has not begun."""
+        for guard, *key in (*self._tickets, *self._results, *self._again):
+            if key == [call, arguments]:
+                yield guard
+
+    def keep_result(self, guard: Guard, ctx: ToolContext[Any], result: FirstResult) -> None:
+        """Keep what the call of *ctx*, a write, brought before until its body would begin."""
+        self._results[key_of(guard, ctx)] = result
+
+    def result_of(self, guard: Guard, ctx: ToolContext[Any]) -> FirstResult | None:
+        """That result."""
+        return self._results.pop(key_of(guard, ctx), None)
 
     def settle(self) -> None:
         """Nothing more will come of the calls whose body has not begun, nor of requests."""
@@ -307,6 +337,15 @@ class Frame:
             (guard, *_), ticket = self._tickets.popitem()
             yield guard, ticket
 
+    def _unbegun_writes(self) -> Iterator[tuple[Guard, Ticket]]:
+        """Leave for writes that wait for a person, kept no more: they are asked about again, perhaps in
+        another process, and until then nothing of them is under way that others would wait for."""
+        for key, ticket in tuple(self._tickets.items()):
+            writes = ticket.call.policy.writes and key not in self._begun
+            if writes and self._tickets.pop(key, None) is not None:
+                self._again.add(key)
+                yield key[0], ticket
+
     def where(self) -> Where:
         """The frame as the guard's scope."""
         return Where(
@@ -323,6 +362,8 @@ class Frame:
         """This `Runner.run` is over, or waits for a person to decide on *pending* calls."""
         if pending:
             self.answered_by(Outcome("cancelled"))
+            for guard, ticket in self._unbegun_writes():
+                guard.observe(ticket, Outcome("paused", started=False))
             for forgotten in PAUSED.put(pending, self):
                 forgotten.settle()
             if self.root:
@@ -344,6 +385,8 @@ class Frame:
     async def _aclose(self, pending: tuple[Any, ...]) -> None:
         if pending:
             await self.aanswered_by(Outcome("cancelled"))
+            for guard, ticket in self._unbegun_writes():
+                await guard.aobserve(ticket, Outcome("paused", started=False))
             for forgotten in PAUSED.put(pending, self):
                 await forgotten.asettle()
             if self.root:
@@ -496,6 +539,15 @@ def swept(over: list[str], guards: list[Guard]) -> None:
     for run, guard in product(over, guards):
         if isinstance(guard.store, MemoryStore) and guard.store.peek(("run", run), guard.clock()):
             guard.finish(run)
+
+
+def passed_by(ctx: RunContextWrapper[Any], call: str, arguments: str) -> list[Guard]:
+    """The guards that *call* meets where the SDK executes it: those of the moment, those of the run's hooks,
+    and those that have let it pass and wait for what comes of it."""
+    frame = here() or _ANCHORED.get(id(ctx.usage))
+    if frame is None:
+        return list(EVERYWHERE)
+    return list(dict.fromkeys([*EVERYWHERE, *frame.hooked, *frame.leave(call, arguments)]))
 
 
 def key_of(guard: Guard, ctx: ToolContext[Any]) -> Key:

@@ -100,8 +100,9 @@ class GuardedServer:
                 # It may have been granted before a person was asked.
                 stop = await self.lastcall_passage.guard.akilled(ticket)
                 return (ticket, None) if stop is None else (None, stop)
-        verdict = await self.lastcall_passage.guard.adecide(
-            Call(tool, args, server=self.lastcall_server.name)
+        guard = self.lastcall_passage.guard
+        verdict = guard.unreplayed(
+            await guard.adecide(Call(tool, args, server=self.lastcall_server.name))
         )
         return verdict.ticket, told(verdict)
 

@@ -1,6 +1,6 @@
 """Lastcall stands between an AI agent and its tools, and stops the runaway calls."""
 
-from lastcall.call import Call, Outcome, Usage, Where
+from lastcall.call import Call, FirstResult, Outcome, Usage, Where
 from lastcall.events import Event
 from lastcall.guard import Guard, UnscopedError
 from lastcall.policy import Policy
@@ -15,6 +15,7 @@ from lastcall.verdict import Ticket, Verdict
 __all__ = [
     "Call",
     "Event",
+    "FirstResult",
     "Gathered",
     "Guard",
     "Incident",

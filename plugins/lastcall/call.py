@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from lastcall.fingerprint import digest, encoded, exact, loose, masked_digest
@@ -72,8 +73,9 @@ class Call(Struct, frozen=True, dict=True):
 
     *args* are the model's own arguments: a mapping, or the JSON text as the model wrote it.
     *reply* names the model message that asked for the call, *index* its place there and *size* how
-    many calls that message holds (None: not known). *server* tells two tools of one name apart.
-    *policy* and everything from *order* on are filled in by the guard.
+    many calls that message holds (None: not known). *server* tells two tools of one name apart. *key*
+    is the idempotency key of a write, where the caller has one. *policy* and everything else from
+    *order* on are filled in by the guard.
     """
 
     tool: str
@@ -102,6 +104,13 @@ class Call(Struct, frozen=True, dict=True):
     """The questions that were put to a person about this very call, who let it pass."""
     version: str | None = None
     """The version of the policy by which it is judged."""
+    key: str | None = None
+    """The idempotency key of a write: the caller's own, or what `idempotency.operation_key` makes. None: it
+    is no write, or one that cannot be told from others."""
+    params: str = ""
+    """What tells the parameters of a write from other ones under the same key."""
+    time: float = 0.0
+    """When it is decided about, in epoch seconds."""
 
     @property
     def name(self) -> str:
@@ -127,6 +136,10 @@ class Call(Struct, frozen=True, dict=True):
     def near(self) -> str:
         """16 hex characters that are equal for calls that differ in form only (requirement A3)."""
         return loose(self.name, self.args, self.policy.volatile, strict=self.policy.writes)
+
+
+DOUBTFUL = frozenset((408, 500, 502, 504))
+"""Statuses after which nobody knows whether the request was carried out."""
 
 
 class Usage(Struct, frozen=True, gc=False):
@@ -168,6 +181,13 @@ class Outcome(Struct, frozen=True, dict=True):
     """What it cost, in the currency of the policy; None: not known."""
     started: bool = True
     """False: its body never began, so nothing was spent."""
+    kept: str | None = None
+    """The result as JSON, for a repeat of a write that is answered by it (`idempotency.kept`)."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether nobody knows if the request was carried out: no answer came, or one that does not say."""
+        return self.transport or self.status in DOUBTFUL
 
     @property
     def known(self) -> bool:
@@ -189,3 +209,19 @@ class Outcome(Struct, frozen=True, dict=True):
     def like(self) -> str:
         """The same with white space, ids, times, durations and addresses masked; costs more."""
         return masked_digest(self.encoded)
+
+
+class FirstResult(Struct, frozen=True, gc=False):
+    """What a write brought when it was made, in answer to the same write once more."""
+
+    kept: str
+    """As JSON; `result` reads it."""
+    at: float
+    """When it was made, in epoch seconds."""
+    run: str | None = None
+    """The run that made it."""
+
+    @property
+    def result(self) -> Any:
+        """What it brought, made anew at each reading."""
+        return msgspec.json.decode(self.kept)

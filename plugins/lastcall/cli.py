@@ -12,19 +12,38 @@ from importlib.metadata import version
 from lastcall.commands import (
     baseline,
     explain,
+    fingerprints,
     kill,
     quarantine,
     raising,
     ready,
     replay,
+    report,
     revive,
     status,
+    tune,
+    writes,
 )
 from lastcall.commands.codes import INTERRUPTED, OK, UNUSABLE, CommandError
 from lastcall.contracts import Clock
+from lastcall.page.visible import visible
 from lastcall.policy_file import PolicyError
 
-COMMANDS = (replay, baseline, explain, kill, revive, status, ready, quarantine, raising)
+COMMANDS = (
+    replay,
+    report,
+    fingerprints,
+    baseline,
+    tune,
+    explain,
+    kill,
+    revive,
+    status,
+    ready,
+    quarantine,
+    writes,
+    raising,
+)
 
 
 def main(argv: Sequence[str] | None = None, *, clock: Clock = time.time) -> int:
@@ -38,7 +57,8 @@ def main(argv: Sequence[str] | None = None, *, clock: Clock = time.time) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except (CommandError, PolicyError, OSError) as error:
-        print(f"lastcall: {error}", file=sys.stderr)
+        # Names of files and words of the command are in it.
+        print(f"lastcall: {visible(str(error))}", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
         return INTERRUPTED

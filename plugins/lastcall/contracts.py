@@ -10,10 +10,12 @@ from msgspec import Struct
 from lastcall.stop import Stopped
 
 if TYPE_CHECKING:
-    from lastcall.call import Call, Kind, Outcome, Where
+    from lastcall.body import Body
+    from lastcall.call import Call, FirstResult, Kind, Outcome, Where
     from lastcall.events import Event
     from lastcall.stop import Stop
     from lastcall.tool import ToolPolicy
+
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -47,6 +49,13 @@ class Noted(Struct, Generic[S], frozen=True):
     notice: Notice
 
 
+class Replay(Struct, Generic[S], frozen=True):
+    """A new state together with an answer: the call was made before, and need not be made again."""
+
+    state: S
+    replayed: FirstResult
+
+
 class Rule(Protocol[S]):
     """Frozen settings and pure functions over one small record. No clock, no I/O, no randomness.
 
@@ -58,7 +67,8 @@ class Rule(Protocol[S]):
     in the same step of the store. `pardoned(state, call) -> S | None` hears that a person let the call
     pass. `beside(tool) -> tuple[Rule, ...]` gives rules that come with this one, for calls of *tool*.
     `until(state, call) -> float | None` says when the time of the run is over, in epoch seconds.
-    `fleetwide() -> Rule` gives the rule as it is where several processes share the store.
+    `fleetwide() -> Rule` gives the rule as it is where several processes share the store. `whole`: True
+    when it judges calls as a whole, and not the further attempts that are made inside one.
     """
 
     name: ClassVar[str]
@@ -78,7 +88,7 @@ class Rule(Protocol[S]):
         """The record before anything happened."""
         ...
 
-    def before(self, state: S, call: Call, now: float) -> S | Stop | Noted[S] | None:
+    def before(self, state: S, call: Call, now: float) -> S | Stop | Noted[S] | Replay[S] | None:
         """What the rule thinks of a call that is about to be made."""
         ...
 
@@ -97,12 +107,14 @@ class Take(Struct, frozen=True, gc=False):
     """Take *amount* from a shared counter, if it stays within *limit* (None: count only).
 
     *window*: the seconds after which the counter starts anew, counted from the epoch (None: never).
+    *offset*: seconds by which it does so earlier, where a day begins before that of UTC.
     """
 
     key: Key
     amount: int = 1
     limit: int | None = None
     window: float | None = None
+    offset: float = 0.0
 
 
 class Give(Struct, frozen=True, gc=False):
@@ -113,6 +125,7 @@ class Give(Struct, frozen=True, gc=False):
     amount: int = 1
     window: float | None = None
     taken_at: float = 0.0
+    offset: float = 0.0
 
 
 class Lease(Struct, frozen=True, gc=False):
@@ -252,6 +265,19 @@ class Store(Protocol):
         ...
 
 
+class Witness(Protocol):
+    """A listener that is also shown the calls and outcomes themselves: arguments and results, as they are.
+    Requests to the model are among them. What it raises is logged and breaks nothing."""
+
+    def decided(self, call: Call, stops: Sequence[Stop], now: float) -> None:
+        """*call* was allowed, or refused by *stops*."""
+        ...
+
+    def settled(self, call: Call, outcome: Outcome, stops: Sequence[Stop], now: float) -> None:
+        """*call* came to *outcome*, which led to *stops*."""
+        ...
+
+
 class Listener(Protocol):
     """Told of every event. What it raises is logged and breaks nothing."""
 
@@ -281,6 +307,11 @@ class Scope(Protocol):
         """Whether the adapter itself already guards, with *guard*, the call of *tool* in whose body
         this is asked; it is not counted again then."""
         return False
+
+    def body(self, guard: Any) -> Body | None:
+        """The body of a call in which this is asked, where the adapter judged it for *guard* at a seam that
+        only listens; others mark it by `guard.enter`."""
+        return None
 
     def caller(self) -> Any:
         """What tells the place where a tool was called from others, asked in its body."""

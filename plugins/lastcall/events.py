@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, to_builtins
 
 from lastcall.money import Amount
 from lastcall.stop import Stop
+
+if TYPE_CHECKING:
+    from lastcall.call import Call, Outcome
 
 log = logging.getLogger("lastcall")
 
@@ -20,7 +23,7 @@ class Event(Struct, frozen=True):
     attempt: a call was allowed and is over. refused: a call was not. stop: an allowed call's answer
     was turned into a stop. shadow: a rule that does not enforce would have stopped the call. alert: a
     threshold was crossed. quarantined: a call is refused in every run for a while. breaker: one
-    opened, tried a call, or closed. retry: a call is about to be made again. fault: the guard itself failed. finished: a run is over. raised: a person raised a limit. policy: another policy counts.
+    opened, tried a call, or closed. retry: a call is about to be made again. replayed: a write was answered by its first result. fault: the guard itself failed. finished: a run is over. raised: a person raised a limit. policy: another policy counts.
     """
 
     kind: Literal[
@@ -32,6 +35,7 @@ class Event(Struct, frozen=True):
         "quarantined",
         "breaker",
         "retry",
+        "replayed",
         "fault",
         "finished",
         "raised",
@@ -109,3 +113,31 @@ class Announcer:
                 listener(event)
             except Exception:
                 log.exception("a listener failed on %r; the run goes on", event.kind)
+
+
+class Witnesses:
+    """The listeners that are shown calls and outcomes themselves, with arguments and results (`Witness` in
+    `contracts`). What one raises is logged."""
+
+    def __init__(self, listeners: Iterable[Any]) -> None:
+        self._those = tuple(
+            each for each in listeners if hasattr(each, "decided") and hasattr(each, "settled")
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._those)
+
+    def decided(self, call: Call, stops: Sequence[Stop], now: float) -> None:
+        """Show *call*, and what refused it."""
+        self._show("decided", call, stops, now)
+
+    def settled(self, call: Call, outcome: Outcome, stops: Sequence[Stop], now: float) -> None:
+        """Show what *call* came to."""
+        self._show("settled", call, outcome, stops, now)
+
+    def _show(self, what: str, *shown: Any) -> None:
+        for each in self._those:
+            try:
+                getattr(each, what)(*shown)
+            except Exception:
+                log.exception("a listener failed on a call; the run goes on")

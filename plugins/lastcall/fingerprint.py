@@ -22,7 +22,7 @@ from lastcall.mask import masked
 from lastcall.scalars import Unparsed, scalar, text
 from lastcall.walk import fields, walked
 
-__all__ = ["canonical", "digest", "encoded", "exact", "loose", "masked_digest"]
+__all__ = ["arguments", "canonical", "digest", "encoded", "exact", "loose", "masked_digest"]
 
 _MAX_DEPTH: Final = 100
 # Some versions write 1e16 without the sign; every "e" is a suspect then.
@@ -74,7 +74,7 @@ def _has_whole_float(data: bytes) -> bool:
 
 def exact(name: str, args: object, volatile: Collection[str] = ()) -> str:
     """The fingerprint of a call: its tool and its arguments, but for the *volatile* ones."""
-    given = args if type(args) is dict and not volatile else _arguments(args, volatile)
+    given = args if type(args) is dict and not volatile else arguments(args, volatile)
     return sha256(canonical({"args": given, "name": name})).hexdigest()[:16]
 
 
@@ -83,7 +83,7 @@ def loose(name: str, args: object, volatile: Collection[str] = (), *, strict: bo
 
     *strict* (a write) forgives names alone.
     """
-    given = _arguments(args, volatile)
+    given = arguments(args, volatile)
     shape = _strict_shape if strict else _loose_shape
     if type(given) is Unparsed:
         data = b"unparsed" + (text(given.text) if strict else _folded(given.text))
@@ -145,7 +145,7 @@ def _mended(value: object, kept: frozenset[type]) -> object:
     return _refuse(value)
 
 
-def _arguments(args: object, volatile: Collection[str]) -> object:
+def arguments(args: object, volatile: Collection[str]) -> object:
     """The arguments that tell calls apart. No arguments are `{}`, however a framework says so."""
     if _is_text(args):
         args = _parsed(str.__str__(args))

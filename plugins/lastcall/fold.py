@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Claim, Halt, Key, Noted, Notice, Part, Plan, Release, Take
+from lastcall.call import Call, FirstResult, Kind, Outcome
+from lastcall.contracts import Claim, Halt, Key, Noted, Notice, Part, Plan, Release, Replay, Take
 from lastcall.money import Amount, money, units
 from lastcall.past import NOTHING
 from lastcall.rules.near import Near
@@ -85,7 +85,12 @@ class Lineup(Struct, frozen=True, gc=False):
         shared: list[tuple[int, Callable[[Call], Key]]] = []
         ends: list[tuple[Closing, int, Any]] = []
         untils: list[tuple[Callable[[Any, Call], float | None], int, Any]] = []
-        looking = [rule for rule in rules if kind in rule.kinds]
+        inside = kind == "attempt"
+        looking = [
+            rule
+            for rule in rules
+            if kind in rule.kinds and not (inside and getattr(rule, "whole", False))
+        ]
         for rule in looking:
             part = rule.record(tool) if hasattr(rule, "record") else None
             if part is None:
@@ -138,6 +143,8 @@ class Decided(Struct, frozen=True, gc=False):
     """When the time of the run is over."""
     notices: tuple[Notice, ...] = ()
     """What an outcome, or a grant, is worth events for; the counts of an outcome's are the claims."""
+    replay: FirstResult | None = None
+    """What the call brought when it was made before."""
 
 
 def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
@@ -166,16 +173,15 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
         turn = turn.lifted(now)
     identity = identity_of(call)
     tries = turn.attempts(identity)
-    call = placed(call, turn, again=tries > 0)
+    call = placed(call, turn, now, again=tries > 0)
     if turn.ended is not None and not (tries and turn.ended.budget and not turn.ended.asked):
         # Whatever is asked now, the answer stands; nothing moves any more.
         claims, owners = peeked(call, lineup)
         stop = repeated(call, turn.ended, now)
         return Plan(Decided(call, (stop,), (), claims, owners), claims=claims)
-    most = lineup.attempts
-    if most is not None and tries >= most:
-        stop = Stop.of(call, "attempts", "call", now, rule="turn", limit=most, observed=tries + 1)
-        return refusal(call, turn, stop, lineup, records, now)
+    worn = worn_out(call, tries, lineup.attempts, now)
+    if worn is not None and call.policy.on_repeat == "run":
+        return refusal(call, turn, worn, lineup, records, now)
     writes: list[tuple[int, Any]] = []
     shadow: list[Stop] = []
     notices: tuple[Notice, ...] = ()
@@ -196,11 +202,19 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
             if lineup.enforce and rule.enforce:
                 return refusal(call, turn, said, lineup, records, now, shadow)
             shadow.append(said)
+        elif type(said) is Replay:
+            if lineup.enforce and rule.enforce:
+                moved = [] if said.state is state else [(place, said.state)]
+                decided = Decided(call, shadow=tuple(shadow), replay=said.replayed)
+                return Plan(decided, answered(call, turn, identity, moved))
         else:
             if type(said) is Noted:
                 notices += (said.notice,)
                 said = said.state
             writes.append((place, said))
+    if worn is not None:
+        # Only now: what was carried out is answered, however often a node is run again.
+        return refusal(call, turn, worn, lineup, records, now, shadow)
     claims, owners = claimed(call, lineup)
     granted = turn.granted(call, identity)
     if granted is not turn or (
@@ -219,6 +233,21 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     until = over_at(call, lineup, records, writes) if lineup.untils else None
     decided = Decided(call, (), tuple(shadow), claims, owners, led, until, notices)
     return Plan(decided, writes, claims, (), lambda index: refused(index).writes)
+
+
+def answered(
+    call: Call, turn: Turn, identity: bytes | None, writes: list[tuple[int, Any]]
+) -> list[tuple[int, Any]]:
+    """*writes*, and the turn in which *call* is known: a node that is run again asks for nothing new."""
+    known = turn.answered(call, identity)
+    return writes if known is turn else [*writes, (0, known)]
+
+
+def worn_out(call: Call, tries: int, most: int | None, now: float) -> Stop | None:
+    """The stop of a call that was started as often as it may be."""
+    if most is None or tries < most:
+        return None
+    return Stop.of(call, "attempts", "call", now, rule="turn", limit=most, observed=tries + 1)
 
 
 def over_at(
@@ -310,7 +339,7 @@ def settling(
                 continue
             if not isinstance(move, Take):
                 releases.append(move)
-            elif bucket(move.window, since) == bucket(move.window, now):
+            elif bucket(move.window, since + move.offset) == bucket(move.window, now + move.offset):
                 takes.append(move)
                 owners.append(tally)
     return releases, takes, owners
@@ -345,7 +374,8 @@ def pardoning(
 ) -> Plan[None]:
     """A person let *call* pass: what led to *stops* is forgotten, and limits are raised by *more*."""
     turn: Turn = (records[0] or Turn()).at(call).pardoned(call, more, asked)
-    rules = {stop.rule for stop in stops}
+    # A write that runs goes on running, whatever a person says of the next.
+    rules = {stop.rule for stop in stops if stop.reason != "in_progress"}
     writes: list[tuple[int, Any]] = []
     for _, place, _, rule in lineup.asks:
         # Refusals that a person took back are none that the model ignored.
@@ -458,7 +488,7 @@ def repeated(call: Call, ended: Ended, now: float) -> Stop:
     )
 
 
-def placed(call: Call, turn: Turn, *, again: bool) -> Call:
+def placed(call: Call, turn: Turn, now: float, *, again: bool) -> Call:
     """*call* with its place in the turn, and as an attempt when it was seen before."""
     placed = Call(
         call.tool,
@@ -479,6 +509,9 @@ def placed(call: Call, turn: Turn, *, again: bool) -> Call:
         turn.raised,
         turn.asked.get(asked_of(call) or "", 0) if turn.asked else 0,
         call.version,
+        call.key,
+        call.params,
+        now,
     )
     # Fingerprints cost more than everything else here; the copy keeps those already taken.
     vars(placed).update(vars(call))

@@ -6,20 +6,23 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar, Token
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 from msgspec.structs import replace
 
 from lastcall import status, waiting
+from lastcall.body import Body, witnessed
 from lastcall.call import Call, Kind, Outcome, Where, as_text, in_text
 from lastcall.contracts import Answer, Claim, Clock, Key, Notice, Shard, Step, Store, Take
 from lastcall.events import Event, log
+from lastcall.flights import Flights, joins, landed, landing
 from lastcall.fold import (
     Decided,
     Lineup,
@@ -29,11 +32,14 @@ from lastcall.fold import (
     raised_by,
     raising,
 )
+from lastcall.hosts import Trip, Word
+from lastcall.idempotency import keyed
 from lastcall.known import KnownTools
 from lastcall.lasting import Lasting
 from lastcall.money import Amount, money
 from lastcall.policy import Policy
 from lastcall.prices import UnknownPriceError, cost_of
+from lastcall.reconcile import reconciling
 from lastcall.report import Incident
 from lastcall.reporter import Reporter
 from lastcall.rounds import Rounds
@@ -49,7 +55,7 @@ from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.verdict import Ticket, Verdict
 from lastcall.volume import Volume
 from lastcall.waiting import Errand, Waiting
-from lastcall.words import words
+from lastcall.words import answered, words
 from lastcall.wrapping import Calling, wrapped
 
 if TYPE_CHECKING:
@@ -57,6 +63,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+AT_ONCE: AbstractContextManager[None] = nullcontext()
 
 ALONE = "alone-"
 """The start of the id of a run that a call outside any run is given."""
@@ -116,27 +124,32 @@ class Guard:
         self._scopes = Scopes(self, scope)
         self._known = KnownTools(lambda: self.store)
         self._declared: dict[str, ToolPolicy] = {}
-        self._inside: ContextVar[tuple[tuple[str, str, Any, list[Decimal]], ...]] = ContextVar(
-            "lastcall_inside", default=()
-        )
-        self._paid: ContextVar[tuple[Decimal, ...]] = ContextVar("lastcall_paid", default=())
+        self._inside: ContextVar[tuple[Body, ...]] = ContextVar("lastcall_inside", default=())
+        self._ended_body: ContextVar[Body | None] = ContextVar("lastcall_ended", default=None)
         self._warned = False
         self._volume = Volume()
         self.held: set[str | None] = set()
         """Runs of one call each that go on after an attempt is over."""
         self._said: set[str] = set()
         self._rounds = Rounds()
+        self._flights = Flights()
         self._settlements = Lasting()
         self._waiting = Waiting(lambda: self._records, self.clock, self._reporter)
         self._remote = not isinstance(self.store, MemoryStore)
+        # Who is shown calls is shown them in the order in which the store was asked.
+        self._in_order: AbstractContextManager[Any] = RLock() if self._reporter.shows else AT_ONCE
+        # Memory answers an event loop without a pause; nothing else may be waited for with a lock held.
+        self._in_order_here = AT_ONCE if self._remote else self._in_order
         self._standby: Standby | None = None
         self._adopt()
         self._scopes.prepare()
 
     # Deciding and observing; the twins differ in `await` alone.
 
-    def decide(self, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
-        """Whether *call* may be made. *declared* is what its maker said of the tool.
+    def decide(self, call: Call, declared: ToolPolicy = PLAIN, *, wait: bool = False) -> Verdict:
+        """Whether *call* may be made. *declared* is what its maker said of the tool. *wait*: a write with
+        `on_repeat = "replay"` waits for an equal one that runs in this process, to be answered by what that
+        brings; for who goes on to the body at once.
 
         A verdict with a ticket must be settled by `observe`, once, whatever happens to the call. Raises
         UnscopedError for a call outside any run under `on_unscoped="error"`, and nothing else.
@@ -144,34 +157,30 @@ class Guard:
         try:
             ticket = self._asked(call, declared)
             call = ticket.call
-            killed = None if self.switch is None else self.switch.check(call)
-            if killed is not None and ticket.lineup.enforce:
-                return self._killed(call, killed)
-            if self._waiting.owed:
-                self._waiting.pay(call.where.run)
-            step = partial(deciding, call, ticket.lineup, ticket.time)
-            decided, answer = self._records.update(ticket.keys, step, ticket.time)
-            return self._decided(ticket, decided, answer, killed)
+            if not joins(ticket):
+                return self._judged(ticket)
+            self._flights.board(ticket, self.clock, wait=wait and not self._runs(call))
+            with landing(ticket) as decided:
+                return decided(self._judged(ticket))
         except UnscopedError:
             raise
         except Exception as fault:
             return self._faulted(call, fault)
 
-    async def adecide(self, call: Call, declared: ToolPolicy = PLAIN) -> Verdict:
+    async def adecide(
+        self, call: Call, declared: ToolPolicy = PLAIN, *, wait: bool = False
+    ) -> Verdict:
         """`decide` for an event loop."""
         try:
             if self._remote and call.where.run is None:
                 await self._scopes.ready()
             ticket = self._asked(call, declared)
             call = ticket.call
-            killed = None if self.switch is None else await self.switch.acheck(call)
-            if killed is not None and ticket.lineup.enforce:
-                return self._killed(call, killed)
-            if self._waiting.owed:
-                await self._waiting.apay(call.where.run)
-            step = partial(deciding, call, ticket.lineup, ticket.time)
-            decided, answer = await self._answered(ticket, step)
-            return self._decided(ticket, decided, answer, killed)
+            if not joins(ticket):
+                return await self._ajudged(ticket)
+            await self._flights.aboard(ticket, self.clock, wait=wait and not self._runs(call))
+            with landing(ticket) as decided:
+                return decided(await self._ajudged(ticket))
         except UnscopedError:
             raise
         except Exception as fault:
@@ -186,10 +195,13 @@ class Guard:
         try:
             outcome = self._priced(ticket, outcome)
             now, step = self._settling(ticket, outcome)
-            decided, answer = self._kept(ticket).update(ticket.keys, step, now)
-            return self._observed(ticket, outcome, decided, answer)
+            with self._in_order:
+                decided, answer = self._kept(ticket).update(ticket.keys, step, now)
+                return self._observed(ticket, outcome, decided, answer)
         except Exception as fault:
             return self._unobserved(ticket, fault)
+        finally:
+            landed(ticket)
 
     async def aobserve(self, ticket: Ticket, outcome: Outcome) -> Verdict:
         """`observe` for an event loop."""
@@ -200,10 +212,13 @@ class Guard:
             outcome = self._priced(ticket, outcome)
             now, step = self._settling(ticket, outcome)
             update = self._kept(ticket).aupdate(ticket.keys, step, now)
-            decided, answer = await self._settled(ticket, outcome, update)
-            return self._observed(ticket, outcome, decided, answer)
+            with self._in_order_here:
+                decided, answer = await self._settled(ticket, outcome, update)
+                return self._observed(ticket, outcome, decided, answer)
         except Exception as fault:
             return self._unobserved(ticket, fault)
+        finally:
+            landed(ticket)
 
     def returned(
         self,
@@ -216,37 +231,59 @@ class Guard:
         """The outcome of a call that returned *value*, read by the policy of its tool. *failed* and
         *status_code* are what is known beside the value."""
         policy = ticket.policy or self.policy
-        return self.paid(
-            status.returned(
-                value,
-                ticket.call.policy,
-                failed=failed,
-                status=status_code,
-                terminal=policy.terminal_statuses,
-                statuses=policy.statuses,
-            )
+        outcome = status.returned(
+            value,
+            ticket.call.policy,
+            failed=failed,
+            status=status_code,
+            terminal=policy.terminal_statuses,
+            statuses=policy.statuses,
         )
+        return self.seen(ticket, outcome)
 
     def raised(self, ticket: Ticket, error: BaseException) -> Outcome:
         """The outcome of a call that raised *error*."""
         policy = ticket.policy or self.policy
-        return self.paid(
-            self._scopes.raised(error)
-            or status.raised(
-                error,
-                ticket.call.policy,
-                terminal=policy.terminal_statuses,
-                statuses=policy.statuses,
-            )
+        outcome = self._scopes.raised(error) or status.raised(
+            error,
+            ticket.call.policy,
+            terminal=policy.terminal_statuses,
+            statuses=policy.statuses,
         )
+        return self.seen(ticket, outcome)
+
+    def seen(self, ticket: Ticket, outcome: Outcome) -> Outcome:
+        """*outcome* of the call of *ticket* with what its body, which has just ended, said it cost, and with
+        how the last request was answered that a transport saw in it, where the outcome shows no status."""
+        body = self._ended_body.get()
+        return outcome if body is None else self.paid(self._witnessed(ticket, outcome, body))
 
     def paid(self, outcome: Outcome) -> Outcome:
         """*outcome* with what the body that has just ended said it cost."""
-        costs = self._paid.get()
-        if not costs:
+        body = self._ended_body.get()
+        if body is None:
             return outcome
-        self._paid.set(())
-        return replace(outcome, cost=sum(costs, Decimal(0)))
+        self._ended_body.set(None)
+        return replace(outcome, cost=sum(body.costs, Decimal(0))) if body.costs else outcome
+
+    def so_far(self, ticket: Ticket, outcome: Outcome) -> Outcome:
+        """*outcome* with how the last request was answered that a transport saw in the body where this is
+        asked."""
+        body = self.body()
+        return outcome if body is None else self._witnessed(ticket, outcome, body)
+
+    def _witnessed(self, ticket: Ticket, outcome: Outcome, body: Body) -> Outcome:
+        if body.last is None:
+            return outcome
+        policy = ticket.policy or self.policy
+        return witnessed(
+            outcome,
+            body.last,
+            ticket.call.policy,
+            terminal=policy.terminal_statuses,
+            statuses=policy.statuses,
+            now=self.clock(),
+        )
 
     # For people.
 
@@ -284,10 +321,10 @@ class Guard:
         currency of the policy. It counts instead of what is declared of the tool. False, and nothing
         else, outside a guarded call. Raises ValueError for a float."""
         exact = money(cost)
-        bodies = self._inside.get()
-        if bodies:
-            bodies[-1][3].append(exact)
-        return bool(bodies)
+        body = self.body()
+        if body is not None:
+            body.costs.append(exact)
+        return body is not None
 
     def retrying(self, **settings: Any) -> Retries:
         """Guard functions and retry what fails in passing: `@guard.retrying(attempts=3, deadline=20.0)`.
@@ -370,6 +407,24 @@ class Guard:
         self._records.update([(("run", run), "turn")], step, self.clock())
         self._reporter.raised(run, budget, by)
 
+    def reconcile(
+        self, key: str, *, happened: bool, result: Any = None, tenant: str | None = None
+    ) -> bool:
+        """Say what became of the write under *key* (`Stop.key`), of which nobody knew: it *happened*, and
+        brought *result*, by which a repeat is answered; or it did not, and may be made. False where no such
+        write waits for that word. Raises ValueError for a result that is no JSON, and StoreError."""
+        now = self.clock()
+        keys, step = reconciling(key, tenant, now, happened=happened, result=result)
+        return self.store.update(keys, step, now)[0]
+
+    async def areconcile(
+        self, key: str, *, happened: bool, result: Any = None, tenant: str | None = None
+    ) -> bool:
+        """`reconcile` for an event loop."""
+        now = self.clock()
+        keys, step = reconciling(key, tenant, now, happened=happened, result=result)
+        return (await self.store.aupdate(keys, step, now))[0]
+
     def reload(self, policy: Policy | Path) -> None:
         """Go on by *policy*, or by the one in that TOML file. Counts stay; calls that are under way are
         settled by the policy that granted them. Raises PolicyError or OSError for a file that cannot be
@@ -400,15 +455,90 @@ class Guard:
         place in the framework's run where it is made, by which a call further in, of an agent that calls
         itself perhaps, is told from it; None: not known."""
         return any(
-            name == tool and mark != seam and (at is None or place is None or at == place)
-            for name, mark, place, _ in self._inside.get()
+            body.tool == tool
+            and body.seam != seam
+            and (at is None or body.at is None or at == body.at)
+            for body in self._inside.get()
         ) or (seam in ("wrap", "calling", "retrying") and self._scopes.covers(tool))
 
-    def enter(self, tool: str, seam: str, at: Any = None) -> Token[Any]:
-        """Mark the body of a guarded call of *tool*, made *at*, in this context, until `leave`."""
-        if self._paid.get():
-            self._paid.set(())
-        return self._inside.set((*self._inside.get(), (tool, seam, at, [])))
+    def body(self) -> Body | None:
+        """The body of the innermost guarded call here: what transports ask for, and tell what they saw.
+        None outside any, and in what goes on after the call is over."""
+        bodies = self._inside.get()
+        return bodies[-1] if bodies and not bodies[-1].over else self._scopes.body()
+
+    def enter(
+        self, tool: str, seam: str, at: Any = None, ticket: Ticket | None = None
+    ) -> Token[Any]:
+        """Mark the body of a guarded call of *tool*, made *at* and granted by *ticket*, in this context,
+        until `leave`."""
+        if self._ended_body.get() is not None:
+            self._ended_body.set(None)
+        bodies = self._inside.get()
+        again = ticket is not None and ticket.call.kind == "attempt" and seam == "retrying"
+        of = bodies[-1] if again and bodies and bodies[-1].tool == tool else None
+        body = Body(tool, seam, at, ticket, of)
+        run = None if ticket is None else ticket.call.where.run
+        if run is not None and run.startswith(ALONE) and run not in self.held:
+            body.held = run
+            self.held.add(run)
+        return self._inside.set((*bodies, body))
+
+    # For transports: single requests in the body of a call. None of it raises. The twins differ in `await` alone.
+
+    def may_send(self, trip: Trip) -> Stop | None:
+        """Ask the breaker of the host that a request goes to. The stop, when it is not to be sent."""
+        try:
+            step = partial(trip.before, now := self.clock())
+            word, _ = self._records.update([trip.rule.shared(trip.call)], step, now)
+        except Exception as fault:
+            return self._faulted(trip.call, fault).stop
+        return self._worded(trip, word)
+
+    async def amay_send(self, trip: Trip) -> Stop | None:
+        """`may_send` for an event loop."""
+        try:
+            step = partial(trip.before, now := self.clock())
+            word, _ = await self._records.aupdate([trip.rule.shared(trip.call)], step, now)
+        except Exception as fault:
+            return self._faulted(trip.call, fault).stop
+        return self._worded(trip, word)
+
+    def sent(self, trip: Trip, outcome: Outcome) -> None:
+        """Tell that breaker what came of it."""
+        try:
+            step = partial(trip.after, outcome, now := self.clock())
+            word, _ = self._records.update([trip.rule.shared(trip.call)], step, now)
+            self._worded(trip, word)
+        except Exception as fault:
+            self._reporter.fault(trip.call, fault)
+
+    async def asent(self, trip: Trip, outcome: Outcome) -> None:
+        """`sent` for an event loop."""
+        try:
+            step = partial(trip.after, outcome, now := self.clock())
+            word, _ = await self._records.aupdate([trip.rule.shared(trip.call)], step, now)
+            self._worded(trip, word)
+        except Exception as fault:
+            self._reporter.fault(trip.call, fault)
+
+    def _worded(self, trip: Trip, word: Word) -> Stop | None:
+        if word.notice is not None:
+            self._reporter.noticed(trip.call, word.notice.kind, word.notice.message)
+        if word.stop is None:
+            return None
+        if not trip.enforce:
+            self._reporter.shadowed(trip.call, (word.stop,))
+            return None
+        return self._reporter.refused(trip.call, (word.stop,)).stop
+
+    def warned(self, call: Call, message: str) -> None:
+        """Say *message* about *call* as an alert, when it is the first time."""
+        self._once(call, message)
+
+    def replayed(self, call: Call, message: str) -> None:
+        """A service answered a request of *call* by what it kept under its key."""
+        self._reporter.noticed(call, "replayed", message)
 
     def caller(self) -> Any:
         """The place in a framework's run where a tool was called, asked in its body."""
@@ -417,9 +547,19 @@ class Guard:
     def leave(self, token: Token[Any]) -> None:
         """Take back the mark."""
         bodies = self._inside.get()
-        if bodies and bodies[-1][3]:
-            self._paid.set(tuple(bodies[-1][3]))
+        if bodies:
+            self.ended(bodies[-1])
         undone(self._inside, token)
+
+    def ended(self, body: Body) -> None:
+        """*body* is over, and what was said and seen in it goes into the outcome that is read next."""
+        body.over = True
+        if body.costs or body.last is not None:
+            self._ended_body.set(body)
+        if body.of is not None:
+            body.of.last = body.last
+        if body.held is not None:
+            self.held.discard(body.held)
 
     def shown(self, value: Any) -> Any:
         """What the model sees of *value*, in a framework's run."""
@@ -507,6 +647,19 @@ class Guard:
         """`resumed` for an event loop."""
         await self._waiting.adone(waiting.resumed(thread, graph))
 
+    def flying(self, call: Call, declared: ToolPolicy = PLAIN) -> bool:
+        """Whether *call* is a write, and an equal one that it may be answered by runs in this process."""
+        return bool(self._flights) and self._asked(call, declared) in self._flights
+
+    def unreplayed(self, verdict: Verdict) -> Verdict:
+        """The refusal of a write that was made before, for who cannot hand over what it brought then."""
+        call, replay = verdict.call, verdict.replay
+        if replay is None:
+            return verdict
+        said = answered(replay.kept)
+        stop = Stop.of(call, "done", "call", self.clock(), rule="writes", key=call.key, detail=said)
+        return self._reporter.refused(call, (stop,))
+
     async def akilled(self, ticket: Ticket) -> Stop | None:
         """Ask the kill switch once more about a call that waited since it was granted, for a person
         perhaps, now that its body begins. The stop, when it is not to begin; *ticket* is settled then."""
@@ -560,12 +713,49 @@ class Guard:
 
     # How.
 
+    def _judged(self, ticket: Ticket) -> Verdict:
+        """The verdict on the call of *ticket*."""
+        call = ticket.call
+        killed = None if self.switch is None else self.switch.check(call)
+        if killed is not None and ticket.lineup.enforce:
+            return self._killed(call, killed)
+        if self._waiting.owed:
+            self._waiting.pay(call.where.run)
+        step = partial(deciding, call, ticket.lineup, ticket.time)
+        with self._in_order:
+            decided, answer = self._records.update(ticket.keys, step, ticket.time)
+            return self._decided(ticket, decided, answer, killed)
+
+    async def _ajudged(self, ticket: Ticket) -> Verdict:
+        """`_judged` for an event loop."""
+        call = ticket.call
+        killed = None if self.switch is None else await self.switch.acheck(call)
+        if killed is not None and ticket.lineup.enforce:
+            return self._killed(call, killed)
+        if self._waiting.owed:
+            await self._waiting.apay(call.where.run)
+        step = partial(deciding, call, ticket.lineup, ticket.time)
+        with self._in_order_here:
+            decided, answer = await self._answered(ticket, step)
+            return self._decided(ticket, decided, answer, killed)
+
+    def _runs(self, call: Call) -> bool:
+        """Whether this is inside the body of a call of the same tool, or of a write that others wait for:
+        who is waited for does not wait, so that no two wait for each other."""
+        return any(
+            body.tool == call.name or (body.ticket is not None and body.ticket.flight is not None)
+            for body in self._inside.get()
+            if not body.over
+        )
+
     def _asked(self, call: Call, declared: ToolPolicy) -> Ticket:
         """What is needed to decide about *call*: a ticket, should it be granted."""
         call = self._scopes.place(call) or self._alone(call)
         # By the same names as in the store and in the kill switch, which are text.
         where = in_text(call.where)
         known = self._known.tool(call.name, declared, self._policy(where))
+        key, params = keyed(call, where, known.policy) if known.policy.writes else (None, "")
+        before = vars(call)
         call = replace(
             call,
             where=where,
@@ -573,7 +763,12 @@ class Guard:
             reply=as_text(call.reply),
             policy=known.policy,
             version=known.by.version,
+            key=key,
+            params=params,
         )
+        if before.get("lived") == known.policy.volatile:
+            # Of a recording: worked out then, from arguments that may have been redacted since.
+            vars(call).update(before)
         lineup = self._known.lineup(known, call.kind)
         if lineup.near:
             # Worked out here, since arguments may hold objects that run code of their own when looked
@@ -663,7 +858,7 @@ class Guard:
         if work.cancelled() or work.exception() is not None:
             return
         decided, answer = work.result()
-        if decided.stops or answer.refused is not None:
+        if decided.stops or decided.replay is not None or answer.refused is not None:
             return
         ticket.call, ticket.standby = decided.call, answer.standby
         unmade = Outcome("cancelled", started=False)
@@ -732,6 +927,9 @@ class Guard:
                     shadow = (*shadow, tally.stop(call, claim, observed, self.clock()))
             if granted and observed == tally.alert_at(call, claim):
                 self._alert(ticket, tally, claim, observed)
+        if decided.replay is not None:
+            self._reporter.replayed(call, decided.replay, standby)
+            return self._left(Verdict(call, shadow=shadow, replay=decided.replay))
         if decided.stops:
             return self._left(
                 self._reporter.refused(call, decided.stops, shadow, remaining, standby)

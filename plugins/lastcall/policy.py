@@ -34,6 +34,7 @@ from lastcall.rules import (
     Stale,
     Streak,
     Terminal,
+    Writes,
 )
 from lastcall.tool import PLAIN, LimitOrNone, Seconds, Status, StatusMap, ToolPolicy
 
@@ -41,6 +42,7 @@ from lastcall.tool import PLAIN, LimitOrNone, Seconds, Status, StatusMap, ToolPo
 DEFAULT: tuple[Any, ...] = (
     Refusals(),
     Malformed(),
+    Writes(),
     Terminal(),
     Repeat(),
     Failing(),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
 from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lastcall.call import Call, Where
+from lastcall.call import Call, Outcome, Where
 from lastcall.guard import Guard
 from lastcall.policy import Policy
+from lastcall.relived import Reliving
 from lastcall.stop import Scope, Stop
 from lastcall.stores.memory import MemoryStore
 from lastcall.tool import PLAIN, ToolPolicy
-from lastcall.transcripts.recorded import RecordedCall, Transcript
+from lastcall.transcripts.recorded import Aspect, RecordedCall, RecordedReply, Transcript
+from lastcall.unjudged import asks, unjudged
 
 SHELL = ToolPolicy(shell=True)
 
@@ -44,6 +48,13 @@ class Replayed(Struct, frozen=True):
     """Those after the first refusal are what would have followed had the run gone on."""
     saved: int
     """Calls from the first refused one on."""
+    further: int = 0
+    """Stops beyond the first 10,000, which are counted alone."""
+    lacks: tuple[Aspect, ...] = ()
+    """What the transcript does not tell, sorted."""
+    not_judged: tuple[str, ...] = ()
+    """Rules, by name and in their order, that did not stop the run, but may have for all that is known:
+    the transcript lacks what they look at."""
 
     @property
     def stopped(self) -> bool:
@@ -51,43 +62,69 @@ class Replayed(Struct, frozen=True):
         return any(stop.refused or stop.scope not in ("call", "tool") for stop in self.stops)
 
 
+MOST_STOPS = 10_000
+
+OPEN = 1_000
+"""Turns whose records are kept: most transcripts finish one before the next, some go back and forth."""
+
+
 class Replayer:
-    """Replays one run after the other; memory does not grow with their number."""
+    """Replays one run after the other; memory grows neither with their number nor with their length."""
 
     def __init__(self, policy: Policy | None = None) -> None:
         self._now = 0.0
         self._guard = Guard(policy, clock=lambda: self._now)
+        self._requests = asks(self._guard.policy)
         self._anew()
 
     def replay(self, transcript: Transcript) -> Replayed:
         """What the guard would have done to *transcript*, which is one thread; each of its turns is a
         run of its own."""
+        if transcript.calls and transcript.calls[0].live is not None:
+            return self._relived(transcript)
         thread = f"{transcript.file}:{transcript.run}"
-        sizes = Counter((call.turn, call.reply) for call in transcript.calls)
+        replies = deque(transcript.replies if self._requests else ())
         stops: list[ReplayedStop] = []
-        runs: set[str] = set()
-        for index, recorded in enumerate(transcript.calls):
+        further, first, total = 0, None, len(transcript.calls)
+        runs: OrderedDict[str, None] = OrderedDict()
+        by: set[str | None] = set()
+        self._failed = False
+        for index, (recorded, size) in enumerate(in_replies(transcript.calls)):
             # Recorded clocks jump; what happened later is never earlier.
             self._now = max(self._now if index else 0.0, recorded.ts or 0.0)
             run = f"{thread}#{recorded.turn}"
-            runs.add(run)
+            runs[run] = None
+            runs.move_to_end(run)
+            if len(runs) > OPEN:
+                self._guard.finish(runs.popitem(last=False)[0])
+            where = Where(run=run, turn=run, thread=thread, agent=recorded.agent)
             call = Call(
                 recorded.tool,
                 recorded.args,
-                Where(run=run, turn=run, thread=thread, agent=recorded.agent),
+                where,
                 recorded.id,
                 "malformed" if recorded.malformed else "tool",
                 str(recorded.reply),
-                size=sizes[recorded.turn, recorded.reply],
+                size=size,
             )
-            stop = self._judged(call, recorded)
-            if stop is not None:
+            over = None
+            while replies and replies[0].reply <= recorded.reply:
+                over = self._requested(where, replies.popleft()) or over
+            stop = over or self._judged(call, recorded)
+            if stop is None:
+                continue
+            by.add(stop.rule)
+            if len(stops) < MOST_STOPS:
                 stops.append(shown(index, stop))
+            else:
+                further += 1
+            if first is None and not stop.executed:
+                first = index
         for run in runs:
             self._guard.finish(run)
         self._anew()
-        total = len(transcript.calls)
-        first = next((stop.index for stop in stops if stop.refused), total)
+        lacks = transcript.lacks - {"errors"} if self._failed else transcript.lacks
+        first = total if first is None else first
         return Replayed(
             transcript.file,
             transcript.run,
@@ -96,12 +133,64 @@ class Replayer:
             first,
             tuple(stops),
             total - first,
+            further,
+            tuple(sorted(transcript.lacks)),
+            unjudged(self._guard.policy, lacks, by),
         )
+
+    def _relived(self, transcript: Transcript) -> Replayed:
+        """What the guard would have done to a recording of our own, as it was live."""
+        self._now = 0.0
+        stops: list[ReplayedStop] = []
+        further, first, total = 0, None, len(transcript.calls)
+        by: set[str | None] = set()
+        runs: set[str | None] = set()
+        for index, verdict in Reliving(self._guard, self._at).verdicts(transcript):
+            runs.add(verdict.call.where.run)
+            stop = verdict.ending or verdict.stop
+            if stop is None or index is None:
+                continue
+            by.add(stop.rule)
+            if len(stops) < MOST_STOPS:
+                stops.append(shown(index, stop))
+            else:
+                further += 1
+            if not stop.executed:
+                first = index if first is None else min(first, index)
+        for run in runs:
+            self._guard.finish(run or "")
+        self._anew()
+        first = total if first is None else first
+        return Replayed(
+            transcript.file,
+            transcript.run,
+            transcript.format,
+            total,
+            first,
+            tuple(stops),
+            total - first,
+            further,
+            tuple(sorted(transcript.lacks)),
+            unjudged(self._guard.policy, transcript.lacks, by),
+        )
+
+    def _at(self, now: float) -> None:
+        # Recorded clocks jump; what happened later is never earlier.
+        self._now = max(self._now, now)
 
     def _anew(self) -> None:
         """Forget everything: what is counted beyond one run, for a user perhaps, is no affair of another
         transcript, whose clock may be years behind."""
         self._guard.store = self._store = MemoryStore(ttl=inf, keep=inf)
+
+    def _requested(self, where: Where, reply: RecordedReply) -> Stop | None:
+        """The stop of a request to the model, if any."""
+        self._now = max(self._now, reply.ts or 0.0)
+        verdict = self._guard.decide(Call("model", kind="model", where=where))
+        if verdict.ticket is not None:
+            outcome = Outcome(usage=reply.usage, cost=reply.cost)
+            verdict = self._guard.observe(verdict.ticket, outcome)
+        return verdict.ending or verdict.stop
 
     def _judged(self, call: Call, recorded: RecordedCall) -> Stop | None:
         """The stop of one call, if any: the one that ends most, where several came together."""
@@ -114,10 +203,24 @@ class Replayer:
                 failed=recorded.failed,
                 status_code=recorded.status,
             )
+            if outcome.kind == "error" or outcome.status is not None:
+                self._failed = True
             if recorded.result is None:
                 outcome = replace(outcome, recorded=False)
             verdict = guard.observe(verdict.ticket, outcome)
         return verdict.ending or verdict.stop
+
+
+def in_replies(calls: Sequence[RecordedCall]) -> Iterator[tuple[RecordedCall, int]]:
+    """The calls, each with the number of calls in its reply."""
+    if isinstance(calls, tuple):
+        sizes = Counter((call.turn, call.reply) for call in calls)
+        yield from ((call, sizes[call.turn, call.reply]) for call in calls)
+        return
+    # Too many to be counted first: the calls of a reply follow each other there.
+    for _, together in groupby(calls, lambda call: (call.turn, call.reply)):
+        while some := tuple(islice(together, OPEN)):
+            yield from ((call, len(some)) for call in some)
 
 
 def shown(index: int, stop: Stop) -> ReplayedStop:

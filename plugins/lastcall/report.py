@@ -289,13 +289,21 @@ class Kept(Struct, gc=False):
     failed: bool
     result: str | bytes | None
     size: int
+    shown: Gathered | None = None
+    """As it was shown before: a model that ignores refusals is shown the same again and again."""
 
     def forget(self) -> None:
         """Keep the digest alone."""
-        self.result, self.size = None, 0
+        self.result, self.size, self.shown = None, 0, None
 
     def gathered(self) -> Gathered:
         """As it is shown."""
+        shown = self.shown
+        if shown is None:
+            shown = self.shown = self._shown()
+        return shown
+
+    def _shown(self) -> Gathered:
         result = self.result
         return Gathered(
             tool=legible(self.tool) or "",

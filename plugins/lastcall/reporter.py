@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from lastcall.call import Call, Outcome, Where
+from lastcall.call import Call, FirstResult, Outcome, Where
 from lastcall.contracts import Clock
-from lastcall.events import Announcer, Event, log
+from lastcall.events import Announcer, Event, Witnesses, log
 from lastcall.money import Amount
 from lastcall.report import Incident, Ledger
 from lastcall.stop import Gathered, Stop, legible
@@ -29,9 +29,16 @@ class Reporter:
         text: Callable[[Stop], str],
     ) -> None:
         self._clock = clock
+        listeners = tuple(listeners)
         self._announce = Announcer(listeners)
+        self._witnesses = Witnesses(listeners)
         self._text = text
         self._ledger = Ledger()
+
+    @property
+    def shows(self) -> bool:
+        """Whether somebody is shown the calls themselves."""
+        return bool(self._witnesses)
 
     def refused(
         self,
@@ -51,6 +58,8 @@ class Reporter:
             notes.stopped(brief)
             self._stop("refused", call, brief, standby)
         self.shadowed(call, shadow)
+        if self._witnesses:
+            self._witnesses.decided(call, full, self._now())
         return Verdict(call, None, full[0], full[1:], shadow)
 
     def ended(self, call: Call, stop: Stop) -> Stop:
@@ -87,6 +96,8 @@ class Reporter:
                     remaining=ticket.remaining,
                     standby=ticket.standby,
                 )
+        if self._witnesses:
+            self._witnesses.settled(call, outcome, stops, self._now())
         if not stops and not shadow:
             return Verdict(call)
         gathered = notes.results() if stops else ()
@@ -98,10 +109,18 @@ class Reporter:
         self.shadowed(call, shadow)
         return Verdict(call, None, full[0] if full else None, full[1:], shadow)
 
+    def replayed(self, call: Call, replay: FirstResult, standby: Any = None) -> None:
+        """*call*, a write, was answered by what it brought when it was made."""
+        self._ledger.notes(call)
+        made = "" if replay.run is None else f" in run {legible(replay.run)}"
+        self._say("replayed", call, message=f"answered by its first result{made}", standby=standby)
+
     def granted(self, call: Call, shadow: tuple[Stop, ...]) -> None:
         """*call* may be made, though rules which do not enforce would have made stops of it."""
         self._ledger.notes(call)
         self.shadowed(call, shadow)
+        if self._witnesses:
+            self._witnesses.decided(call, (), self._now())
 
     def shadowed(self, call: Call, stops: Sequence[Stop]) -> None:
         """Rules that do not enforce would have made *stops*."""
@@ -117,7 +136,7 @@ class Reporter:
     def noticed(
         self,
         call: Call,
-        kind: Literal["alert", "quarantined", "breaker", "retry"],
+        kind: Literal["alert", "quarantined", "breaker", "retry", "replayed"],
         message: str,
         limit: Amount | None = None,
         observed: Amount | None = None,

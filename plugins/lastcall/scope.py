@@ -19,6 +19,7 @@ from lastcall.events import log
 from lastcall.stop import Stop, Stopped
 
 if TYPE_CHECKING:
+    from lastcall.body import Body
     from lastcall.contracts import Scope
 
 T = TypeVar("T")
@@ -78,6 +79,11 @@ class Scopes:
     def covers(self, tool: str) -> bool:
         """Whether a framework's adapter guards the call of *tool* in whose body this is asked."""
         return any(scope.covers(self._guard, tool) for scope in self._loaded())
+
+    def body(self) -> Body | None:
+        """The body of the innermost call here that an adapter judged at a seam that only listens."""
+        found = (scope.body(self._guard) for scope in self._loaded())
+        return next((each for each in found if each is not None), None)
 
     def caller(self) -> Any:
         """The place in a framework's run where a tool was called."""

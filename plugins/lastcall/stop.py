@@ -32,6 +32,7 @@ WORDED = frozenset(
         "turn",
         "detail",
         "dependency",
+        "key",
     }
 )
 """Fields whose words come from outside."""
@@ -71,7 +72,8 @@ class Stop(BaseModel):
     """ceiling, repeat, same, near, cycle, stale, failing, terminal, malformed, refusals, attempts: what was
     going on in the run. budget, concurrency, quarantine, cooling: what others count too. unpriced: nobody knows
     what its requests cost. breaker, ramp: the
-    service behind the tool is down, or coming back. retry_budget, deadline: the call was retried, and no more
+    service behind the tool is down, or coming back. no_key, conflict, in_progress, unknown_outcome, done: of a
+    write that must not be made twice. retry_budget, deadline: the call was retried, and no more
     of that is allowed, or in time. kill: somebody stopped it from outside. store, fault:
     the guard's store, or the guard itself, failed."""
     scope: Scope
@@ -116,6 +118,8 @@ class Stop(BaseModel):
     """The service that is down or coming back, where a breaker decided."""
     asked: bool = False
     """Whether a person was asked, and ended it."""
+    key: str | None = None
+    """The idempotency key of the write that was refused; `guard.reconcile` takes it."""
 
     @property
     def cause(self) -> str:

@@ -89,7 +89,13 @@ def text_of(kills: Kills) -> bytes:
 
 
 def replace(path: Path, text: bytes) -> None:
-    """Put *text* in the place of *path* at once, with the rights that it had."""
+    """Put *text* in the place of *path* at once, with the rights that it had. What a link leads to is
+    written, the link stays; and so does a pipe or a device, which is written to. Raises OSError."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as other:
+            other.write(text)
+        return
+    path = Path(os.path.realpath(path))
     beside_it = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     try:
         # Not by `tempfile`: what that makes is closed to guards that run as somebody else.
@@ -100,6 +106,10 @@ def replace(path: Path, text: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside_it.replace(path)
+    except OSError as error:
+        # Nobody has heard of the file beside it.
+        error.filename, error.filename2 = str(path), None
+        raise
     finally:
         beside_it.unlink(missing_ok=True)
 

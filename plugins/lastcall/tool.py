@@ -90,6 +90,15 @@ class ToolPolicy(BaseModel):
     """The tool changes nothing; reads between two equal calls are no reason for a new result."""
     writes: StrictBool = False
     """The tool changes something; two writes whose values differ are never near repeats."""
+    identity: tuple[str, ...] = ()
+    """Of a write: the names of the top-level arguments that say which operation it is (an invoice's number,
+    not its amount). None are named: all of them but the *volatile* ones do."""
+    keyed: StrictBool = False
+    """Of a write: the service behind it takes an idempotency key, so a call whose outcome nobody knows may be
+    made again under its key."""
+    on_repeat: Literal["run", "replay"] = "run"
+    """Of a write that was carried out already. run: it is made again. replay: it is answered by what it brought
+    the first time, in any run and worker for 24 h; results of 64 KiB and more are not kept."""
     polls: StrictBool = False
     """Equal calls are expected: results are compared raw, and a changed one starts `max_repeats` again."""
     shell: StrictBool = False

@@ -129,9 +129,7 @@ class Turn(Struct, frozen=True, gc=False):
         if call.kind != "tool":
             return self
         if identity is not None:
-            # All of the reply at hand, however many it has; of those before it the latest.
-            kept = KEPT if call.reply == self.reply else max(RECENT, self.reply_calls)
-            seen = seen[-(kept - 1) * ENTRY :] + identity + ONCE
+            seen = self.seen_with(call, identity)
         order, write, writer, other = self.order + 1, self.write, self.writer, self.other_write
         if not call.policy.reads:
             print_ = call.fingerprint
@@ -152,6 +150,18 @@ class Turn(Struct, frozen=True, gc=False):
             self.raised,
             self.asked,
         )
+
+    def answered(self, call: Call, identity: bytes | None) -> Turn:
+        """With *call* known, which was answered in place of being made."""
+        if call.kind != "tool" or identity is None:
+            return self
+        return replace(self, seen=self.seen_with(call, identity))
+
+    def seen_with(self, call: Call, identity: bytes) -> bytes:
+        """What was seen, with that first start of *call*."""
+        # All of the reply at hand, however many it has; of those before it the latest.
+        kept = KEPT if call.reply == self.reply else max(RECENT, self.reply_calls)
+        return self.seen[-(kept - 1) * ENTRY :] + identity + ONCE
 
     def settled(self, call: Call, outcome: Outcome) -> Turn:
         """With what *call* brought, unless this is another turn by now."""

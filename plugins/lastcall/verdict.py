@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from lastcall.call import Call
+from lastcall.call import Call, FirstResult
 from lastcall.money import Amount
 from lastcall.stop import Stop
 
 if TYPE_CHECKING:
     from lastcall.contracts import Key
+    from lastcall.flights import Flight
 
 WIDTH = ("call", "tool", "dependency", "turn", "run", "thread", "agent", "user", "tenant", "all")
 
@@ -31,6 +32,8 @@ class Ticket(Struct, gc=False):
     until: float | None = None
     """When the time of the run is over, in epoch seconds; sleeps and requests of the call end by then. None:
     no limit of seconds."""
+    flight: Flight | None = None
+    """What equal writes that came meanwhile wait for."""
     standby: Literal["open", "last-known"] | None = None
     """Set when it was granted without the store, which could not be reached."""
 
@@ -47,6 +50,8 @@ class Verdict(Struct, frozen=True, gc=False):
     """Stops that came with it."""
     shadow: tuple[Stop, ...] = ()
     """Stops that rules which do not enforce would have made."""
+    replay: FirstResult | None = None
+    """The answer to a write that was made before, in place of leave to make it again."""
 
     @property
     def ending(self) -> Stop | None:

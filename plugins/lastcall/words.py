@@ -44,12 +44,26 @@ REASONS = {
     "ramp": "the service behind it is coming back, and only some calls are let through",
     "retry_budget": "it failed, and there is no budget left for another attempt",
     "deadline": "it failed, and another attempt would come too late",
+    "no_key": "it changes something, and the arguments that say which operation it is are missing",
+    "conflict": "the same operation was already asked for with other parameters",
+    "in_progress": "the same operation is being carried out right now",
+    "unknown_outcome": "the same operation was begun before, and nobody knows whether it was carried out",
+    "done": "the same operation was carried out already",
     "kill": "it was stopped from outside, by the kill switch",
     "store": "the guard cannot reach its store, so it cannot decide",
 }
 
 OWN = frozenset({"fault", "store", "retry_budget", "deadline"})
 """Reasons that say nothing of the call."""
+
+
+INSTEAD = {
+    "no_key": "make it with all of its arguments, or tell the user what is missing",
+    "conflict": "tell the user what differs",
+    "unknown_outcome": "tell the user that somebody must look whether it was carried out",
+    "done": "go on from what it brought",
+}
+"""What to do in place of one call, by the reason; of others, to correct it."""
 
 
 def words(stop: Stop) -> str:
@@ -81,10 +95,8 @@ def advice(stop: Stop) -> str:
     if stop.scope == "call":
         if stop.reason in OWN:
             return "This exact call is not made now; go on without it this turn, or tell the user."
-        return (
-            "This exact call will be refused again this turn; correct the arguments or tell the user"
-            " what is missing."
-        )
+        instead = INSTEAD.get(stop.reason, "correct the arguments or tell the user what is missing")
+        return f"This exact call will be refused again this turn; {instead}."
     if stop.scope == "tool":
         return f"Do not call {stop.tool} again this turn; tell the user what is missing."
     if stop.scope in ("turn", "run", "thread"):

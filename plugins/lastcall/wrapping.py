@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, cast, get_args, get_type_hints
 
 from pydantic import ValidationError
 
-from lastcall.call import Call, Outcome
+from lastcall.call import Call, FirstResult, Outcome
+from lastcall.idempotency import remembered
 from lastcall.policy_file import PolicyError, explained
 from lastcall.stop import Stopped
 from lastcall.tool import PLAIN, ToolPolicy
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 FRAMEWORKS = frozenset({"langchain_core", "langchain", "langgraph", "agents", "mcp", "fastmcp"})
 """A parameter typed by a class of these is the framework's, not the model's."""
+
+
+SKIPPING = frozenset({"wrap", "retrying"})
+"""Seams that answer a write by what it brought before, in place of running its body."""
 
 
 class Calling:
@@ -37,14 +42,18 @@ class Calling:
         self._ticket: Ticket | None = None
         self._token: Any = None
         self._outcome: Outcome | None = None
+        self._known = False
+        self.replay: FirstResult | None = None
+        """What the call brought when it was made before, and then its body is not to run."""
 
     def result(self, value: Any, *, failed: bool | None = None, status: int | None = None) -> Any:
         """Say what the call brought, and get it back. *failed* and *status* are what is known beside
         it. Without this the result counts as unchanged."""
         if self._ticket is not None:
-            self._outcome = self._guard.returned(
+            outcome = self._guard.returned(
                 self._ticket, self._guard.shown(value), failed=failed, status_code=status
             )
+            self._outcome = remembered(self._ticket, outcome, value)
         return value
 
     @property
@@ -54,7 +63,7 @@ class Calling:
 
     def came_to(self, outcome: Outcome) -> None:
         """Say what the call came to, where that is known already."""
-        self._outcome = outcome
+        self._outcome, self._known = outcome, True
 
     def handed_over(self) -> Ticket | None:
         """The ticket, to be settled by somebody else."""
@@ -63,12 +72,12 @@ class Calling:
 
     def __enter__(self) -> Self:
         if not self._guard.inside(self._call.name, self._seam, self._at):
-            self._begin(self._guard.decide(self._call, self._declared))
+            self._begin(self._guard.decide(self._call, self._declared, wait=True))
         return self
 
     async def __aenter__(self) -> Self:
         if not self._guard.inside(self._call.name, self._seam, self._at):
-            self._begin(await self._guard.adecide(self._call, self._declared))
+            self._begin(await self._guard.adecide(self._call, self._declared, wait=True))
         return self
 
     def __exit__(
@@ -93,18 +102,38 @@ class Calling:
 
     def _begin(self, verdict: Verdict) -> None:
         self._outcome = None
+        self.replay = verdict.replay
+        if self.replay is not None:
+            if self._seam in SKIPPING:
+                return
+            # Nothing can skip the body of a `with`.
+            verdict = self._guard.unreplayed(verdict)
         if verdict.stop is not None:
             raise self._guard.stopped(verdict.ending or verdict.stop)
         self._ticket = verdict.ticket
-        self._token = self._guard.enter(self._call.name, self._seam, self._at)
+        self._token = self._guard.enter(self._call.name, self._seam, self._at, self._ticket)
 
     def _over(self, error: BaseException | None) -> Outcome:
         if self._token is not None:
             self._guard.leave(self._token)
             self._token = None
-        if error is None or self._ticket is None:
-            return self._guard.paid(self._outcome or Outcome(recorded=False))
-        return self._guard.raised(self._ticket, error)
+        if self._ticket is not None and error is not None and not self._made():
+            return self._guard.raised(self._ticket, error)
+        outcome = self._outcome or Outcome(recorded=False)
+        if self._ticket is None or self._known:
+            return self._guard.paid(outcome)
+        return self._guard.seen(self._ticket, outcome)
+
+    def _made(self) -> bool:
+        """Whether it is a write of which it was said that it was carried out: that is so, whatever was
+        raised since."""
+        outcome, ticket = self._outcome, self._ticket
+        return (
+            outcome is not None
+            and outcome.kind == "ok"
+            and ticket is not None
+            and ticket.call.policy.writes
+        )
 
     def _end(self, verdict: Verdict, error: BaseException | None) -> None:
         if verdict.stop is not None and not isinstance(error, Stopped):
@@ -139,6 +168,8 @@ def wrapped(
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         with calling(args, kwargs) as call:
+            if call.replay is not None:
+                return call.replay.result
             value = fn(*args, **kwargs)
             if not inspect.isawaitable(value):
                 return call.result(value)
@@ -147,6 +178,8 @@ def wrapped(
 
     async def aguarded(*args: Any, **kwargs: Any) -> Any:
         async with calling(args, kwargs) as call:
+            if call.replay is not None:
+                return call.replay.result
             return call.result(await fn(*args, **kwargs))
 
     wrapper: Any = aguarded if inspect.iscoroutinefunction(body) else guarded
@@ -175,16 +208,26 @@ async def awaited(guard: Guard, ticket: Ticket | None, value: Awaitable[Any]) ->
     if ticket is None:
         return await value
     try:
-        result = await value
+        result = await marked(guard, ticket, value)
     except BaseException as error:
         verdict = await guard.aobserve(ticket, guard.raised(ticket, error))
         if verdict.stop is not None:
             raise guard.stopped(verdict.ending or verdict.stop) from error
         raise
+    # Not remembered: a repeat would have to give something to await, and nobody knows that beforehand.
     verdict = await guard.aobserve(ticket, guard.returned(ticket, guard.shown(result)))
     if verdict.stop is not None:
         raise guard.stopped(verdict.ending or verdict.stop)
     return result
+
+
+async def marked(guard: Guard, ticket: Ticket, value: Awaitable[Any]) -> Any:
+    """The result of *value*, which goes on in the body of the call of *ticket*."""
+    token = guard.enter(ticket.call.name, "wrap", None, ticket)
+    try:
+        return await value
+    finally:
+        guard.leave(token)
 
 
 class Arguments:

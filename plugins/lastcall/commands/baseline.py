@@ -9,7 +9,7 @@ from typing import Any
 
 from lastcall.baseline import Baseline
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
-from lastcall.commands.replay import counted, located
+from lastcall.commands.replay import counted, unread
 from lastcall.switch_file import replace
 from lastcall.transcripts import Transcript, find, read
 
@@ -43,7 +43,7 @@ def run(options: Namespace) -> int:
                 passed_over += 1
             else:
                 unreadable += 1
-                print(f"lastcall: {located(found)}: {found.problem}", file=sys.stderr)
+                print(f"lastcall: {unread(found)}", file=sys.stderr)
     if not baseline.calls:
         paths = ", ".join(map(str, options.paths))
         raise CommandError(f"no run with a call in {paths}; there is nothing to derive limits from")

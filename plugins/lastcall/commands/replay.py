@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import orjson
 from msgspec import to_builtins
 
-from lastcall.commands.codes import OK, UNEXPECTED, UNUSABLE
+from lastcall.commands import live
+from lastcall.commands.codes import OK, UNEXPECTED, UNUSABLE, CommandError
+from lastcall.commands.recorded import Expect, Wanted
+from lastcall.commands.what_if import compared
+from lastcall.expectation import ENDING, beside, meant
+from lastcall.live import Lived
+from lastcall.page.visible import one_line
 from lastcall.policy import Policy
 from lastcall.policy_file import PolicyError, nearest
 from lastcall.replay import Replayed, ReplayedStop, Replayer
@@ -36,78 +43,171 @@ def add(commands: Any) -> None:
         epilog="Exit code: 0 as expected (or nothing was expected), 1 not as expected, 2 when something "
         "could not be read or the command was used wrongly.",
     )
-    one.set_defaults(run=run)
-    one.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files and folders")
+    one.set_defaults(run=run, wrong=one.error)
+    one.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="files and folders")
     one.add_argument(
         "--policy",
-        default="default",
         metavar="POLICY",
         help=f"{', '.join(PRESETS)}, or a TOML file (default: default)",
     )
     one.add_argument(
         "--expect",
-        choices=("stop", "clean"),
-        help="fail unless every run would have been stopped, or none",
+        choices=get_args(Expect),
+        help="fail unless every run would have been stopped, or none; recorded: or as NAME.expect.toml "
+        "beside NAME.transcript.jsonl says, else none, and where rules could not judge a run",
+    )
+    one.add_argument(
+        "--what-if",
+        action="append",
+        default=[],
+        metavar="POLICY",
+        help="compare with another policy, side by side; may be given several times",
+    )
+    one.add_argument(
+        "--good",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="PATH",
+        help="with --what-if: runs that nothing may stop",
+    )
+    one.add_argument(
+        "--bad",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="PATH",
+        help="with --what-if: runs that should be stopped",
+    )
+    one.add_argument(
+        "--live",
+        metavar="MODULE:AGENT",
+        help="live the runs again with your own agent: its model is asked for real, its tools answer as "
+        "recorded",
+    )
+    one.add_argument(
+        "--prompt",
+        metavar="TEXT",
+        help="with --live: what the user says, else the first words of the user in the run",
     )
     one.add_argument("--json", action="store_true", help="one JSON object a run")
 
 
 def run(options: Namespace) -> int:
     """Replay every run in the paths and print what would have happened. Returns the exit code."""
-    paths: Sequence[Path] = options.paths
+    paths: list[Path] = [*options.paths, *options.good, *options.bad]
     as_json: bool = options.json
     if isinstance(sys.stdout, TextIOWrapper):
         # JSON is UTF-8; and no name of a file is a reason to break off.
         encoding = "utf-8" if as_json else None
         sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
-    replayer = Replayer(policy_of(options.policy))
+    checked(options, paths)
+    wanted = Wanted(options.expect)
+    if options.expect == "recorded":
+        paths = [each for path in paths for each in meant(path)]
+    replayers: dict[tuple[str, Path | None], Replayer] = {}
     named = set(paths)
-    files = find(paths)
+    files = [each for each in find(paths) if each in named or not each.name.endswith(ENDING)]
     if not files:
         print(f"lastcall: no files in {', '.join(map(str, paths))}", file=sys.stderr)
         return UNUSABLE
-    tally = Tally(options.expect)
+    if options.what_if:
+        names = dict.fromkeys([options.policy or "default", *options.what_if])
+        compare = [
+            (name, policy_of(name, "--what-if" if name in options.what_if else "--policy"))
+            for name in names
+        ]
+        return compared(options, compare, found_in(files, named))
+    if options.policy is not None:
+        policy_of(options.policy)
+
+    def own(file: Path) -> tuple[str, Path | None]:
+        """The name of the policy for *file*, and the folder it was named in, if beside it."""
+        told = None if options.policy else wanted.policy(file)
+        return told or options.policy or "default", file.parent if told else None
+
+    def policy_for(file: Path) -> Policy:
+        name, folder = own(file)
+        return policy_of(name, f"{beside(file)}: policy =" if folder else "--policy", folder)
+
+    if options.live:
+
+        def lived(done: Lived, missed: str | None) -> str:
+            return line(done) if as_json else live.told(done, missed, place)
+
+        return live.relived(options, files, named, wanted, policy_for, lived)
+    tally = Tally(wanted)
     with progress(files, shown=not as_json) as following:
         for file in following:
+            key = own(file)
+            if key not in replayers:
+                replayers[key] = Replayer(policy_for(file))
+            replayer = replayers[key]
             for found in read(file):
                 if isinstance(found, Transcript):
                     done = replayer.replay(found)
                     tally.add(done)
-                    print(line(done) if as_json else told(done, tally.unexpected(done)))
+                    print(line(done) if as_json else told(done, wanted.missed(done)))
                 elif found.foreign and file not in named:
                     tally.passed_over += 1
                 else:
                     tally.unreadable += 1
-                    print(f"lastcall: {located(found)}: {found.problem}", file=sys.stderr)
+                    print(f"lastcall: {unread(found)}", file=sys.stderr)
     if not tally.runs and not tally.unreadable:
         print("lastcall: none of these files is a transcript", file=sys.stderr)
         return UNUSABLE
     if not as_json:
         print(tally.summary())
+        for unjudged in tally.unjudged():
+            print(unjudged)
     return tally.code()
 
 
-def policy_of(name: str) -> Policy:
-    """The preset *name*, or the policy of the file *name*. Raises PolicyError."""
+def checked(options: Namespace, paths: Sequence[Path]) -> None:
+    """Whether the words of the command go together. Raises CommandError where they do not."""
+    if not paths:
+        options.wrong("which runs? Name files and folders")
+    if (options.good or options.bad) and not options.what_if:
+        raise CommandError("--good and --bad mark runs for --what-if")
+    if options.what_if and options.expect:
+        raise CommandError("--what-if compares and expects nothing; leave --expect out")
+    if options.live and options.what_if:
+        raise CommandError("--live lives under one policy; leave --what-if out")
+    if options.prompt is not None and not options.live:
+        raise CommandError("--prompt is what the user says with --live")
+
+
+def found_in(files: Iterable[Path], named: Collection[Path]) -> Iterator[Transcript | Unreadable]:
+    """What is in *files*, but for those that were not *named* and are no transcripts."""
+    for file in files:
+        for found in read(file):
+            if isinstance(found, Transcript) or not found.foreign or file in named:
+                yield found
+
+
+def policy_of(name: str, said: str = "--policy", folder: Path | None = None) -> Policy:
+    """The preset *name*, or the policy of the file *name*, from *folder* where it is relative. *said* is
+    where it was named, for errors. Raises PolicyError."""
     if name in PRESETS:
         return Policy.preset(name)
-    path = Path(name)
+    path = Path(name) if folder is None else folder / name
     if path.suffix != ".toml" and not path.exists():
         hint = nearest(name, PRESETS)
-        raise PolicyError(f"--policy {name}: neither one of {', '.join(PRESETS)} nor a file{hint}")
+        raise PolicyError(f"{said} {name}: neither one of {', '.join(PRESETS)} nor a file{hint}")
     try:
         return Policy.from_toml(path)
     except OSError as error:
-        raise PolicyError(f"--policy {name}: {error.strerror or error}") from None
+        raise PolicyError(f"{said} {name}: {error.strerror or error}") from None
 
 
 class Tally:
     """What the command saw, for the summary and the exit code."""
 
-    def __init__(self, expect: Literal["stop", "clean"] | None) -> None:
-        self._expect = expect
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
         self.runs = self.calls = self.stopped = self.saved = 0
         self.failed = self.unreadable = self.passed_over = 0
+        self._unjudged: Counter[tuple[tuple[str, ...], tuple[str, ...]]] = Counter()
 
     def add(self, done: Replayed) -> None:
         """Count one run."""
@@ -115,24 +215,29 @@ class Tally:
         self.calls += done.calls
         self.stopped += done.stopped
         self.saved += done.saved
-        self.failed += self.unexpected(done)
-
-    def unexpected(self, done: Replayed) -> bool:
-        """Whether the run is not as it was expected to be."""
-        return self._expect is not None and done.stopped != (self._expect == "stop")
+        self.failed += self._wanted.missed(done) is not None
+        if done.not_judged:
+            self._unjudged[done.not_judged, done.lacks] += 1
 
     def summary(self) -> str:
         """The last line."""
         seen = f"{counted(self.runs, 'run')}, {counted(self.calls, 'call')}"
         parts = [f"{seen}: {self.stopped} stopped, {counted(self.saved, 'call')} saved"]
-        if self._expect is not None:
-            wanted = "stopped" if self._expect == "stop" else "clean"
-            parts.append(f"{self.failed} not {wanted} as expected")
+        expect = self._wanted.expect
+        if expect is not None:
+            wanted = {"stop": " stopped", "clean": " clean"}.get(expect, "")
+            parts.append(f"{self.failed} not{wanted} as expected")
         if self.unreadable:
             parts.append(f"{self.unreadable} unreadable")
         if self.passed_over:
             parts.append(f"{counted(self.passed_over, 'file')} passed over, no transcripts")
         return "; ".join(parts)
+
+    def unjudged(self) -> Iterator[str]:
+        """A line for all runs in which the same rules could not be judged."""
+        for (rules, lacks), runs in self._unjudged.most_common():
+            why = f" (no {', no '.join(lacks)})" if lacks else ""
+            yield f"not judged in {counted(runs, 'run')}: {', '.join(rules)}{why}"
 
     def code(self) -> int:
         """The exit code."""
@@ -149,15 +254,16 @@ def line(done: Replayed) -> str:
         return json.dumps(plain)
 
 
-def told(done: Replayed, unexpected: bool) -> str:  # noqa: FBT001 - one of two words of a line
-    """A run for a person: one line, and one more for where it would have been stopped."""
+def told(done: Replayed, missed: str | None) -> str:
+    """A run for a person: one line, and one more for where it would have been stopped. *missed*: in which
+    way it is not as expected."""
     mark = "stop " if done.stopped else "clean"
-    head = f"{mark}  {done.file}"
+    head = f"{mark}  {one_line(done.file)}"
     if done.run not in Path(done.file).name:
-        head += f" [{done.run}]"
+        head += f" [{one_line(done.run)}]"
     head += f"  {counted(done.calls, 'call')}, {done.format}"
-    if unexpected:
-        head += "  NOT AS EXPECTED"
+    if missed is not None:
+        head += f"  NOT AS EXPECTED: {one_line(missed)}"
     first = next((stop for stop in done.stops if stop.refused), None)
     if first is None:
         answered = [stop for stop in done.stops if not stop.refused]
@@ -175,7 +281,7 @@ def place(stop: ReplayedStop) -> str:
     """Where and why a stop is."""
     status = f", HTTP {stop.status}" if stop.status is not None else ""
     return (
-        f"call {stop.index + 1}, {stop.tool} ({stop.reason}{status}, scope {stop.scope},"
+        f"call {stop.index + 1}, {one_line(stop.tool)} ({stop.reason}{status}, scope {stop.scope},"
         f" fingerprint {stop.fingerprint})"
     )
 
@@ -183,6 +289,11 @@ def place(stop: ReplayedStop) -> str:
 def located(found: Unreadable) -> str:
     """The file, and the line where there is one."""
     return found.file if found.line is None else f"{found.file}:{found.line}"
+
+
+def unread(found: Unreadable) -> str:
+    """What could not be read and why, in a line."""
+    return one_line(f"{located(found)}: {found.problem}")
 
 
 def counted(number: int, noun: str) -> str:

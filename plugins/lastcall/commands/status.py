@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from lastcall.commands import breakers, resting
+from lastcall.commands import breakers, resting, writes
 from lastcall.commands.codes import OK
 from lastcall.commands.places import add_switch, store, store_url, switch, switch_name
 from lastcall.commands.selectors import told
@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
         "status",
         help="see what is stopped, cooling off or in quarantine",
         description="Shows the kill switch, the agents and dependencies that cool off, how many "
-        "calls are in quarantine, and the breakers that are not closed.",
+        "calls are in quarantine, how many writes have an unknown outcome, and the breakers that are not closed.",
         epilog="Exit code: 0, or 2 when something could not be read or the command was used wrongly.",
     )
     one.set_defaults(run=run)
@@ -34,6 +34,7 @@ def run(options: Namespace) -> int:
     cooling: list[resting.Resting] | None = None
     held: int | None = None
     tripped: list[breakers.Tripped] | None = None
+    unsettled: int | None = None
     if store_url(options) is not None:
         with store(options) as records:
             resting.learn(records)
@@ -41,6 +42,7 @@ def run(options: Namespace) -> int:
             tripped = breakers.tripped(records, now)
             cooling = resting.all_resting(records, now)
             held = sum(1 for _ in resting.quarantined(records, now))
+            unsettled = sum(1 for _ in writes.waiting(records, now))
     if options.json:
         print(
             json.dumps(
@@ -59,6 +61,7 @@ def run(options: Namespace) -> int:
                     ],
                     "cooling": None if cooling is None else [each.plain(now) for each in cooling],
                     "quarantined": held,
+                    "unknown_writes": unsettled,
                     "breakers": None if tripped is None else [each.plain(now) for each in tripped],
                 }
             )
@@ -71,6 +74,9 @@ def run(options: Namespace) -> int:
         listed([each.told(now) for each in cooling], "nothing")
     if held is not None:
         print(f"quarantine: {held} call{'' if held == 1 else 's'}")
+    if unsettled:
+        number = f"{unsettled} write{'' if unsettled == 1 else 's'}"
+        print(f"{number} of unknown outcome: lastcall writes list")
     if tripped:
         print("not closed:")
         listed([each.told(now) for each in tripped], "nothing")

@@ -14,9 +14,6 @@ from lastcall.retrying.budgets import RetryBudget
 from lastcall.stop import Stopped
 from lastcall.tool import PLAIN, ToolPolicy
 
-UNKNOWN = frozenset((408, 500, 502, 504))
-"""Answers after which nobody knows whether the request was carried out."""
-
 
 def outcome_of(
     state: RetryCallState, policy: ToolPolicy = PLAIN, *, now: float | None = None
@@ -36,11 +33,6 @@ def passing(outcome: Outcome) -> bool:
     """Whether the same request may succeed a little later: a service that was not reached, 408, 425, 429,
     500, 502, 503 and 504, and what a policy calls passing."""
     return outcome.kind == "error" and (outcome.transport or outcome.grade == "passing")
-
-
-def unknown(outcome: Outcome) -> bool:
-    """Whether nobody knows if the request was carried out."""
-    return outcome.transport or outcome.status in UNKNOWN
 
 
 class retry_if_passing(retry_base):  # noqa: N801 - as tenacity names its own

@@ -18,9 +18,10 @@ from tenacity import AsyncRetrying, RetryCallState, Retrying
 
 from lastcall.call import Call, Outcome
 from lastcall.events import log
+from lastcall.idempotency import remembered
 from lastcall.policy_file import PolicyError, explained
 from lastcall.retrying.budgets import RetryBudget
-from lastcall.retrying.outcomes import passing, unknown
+from lastcall.retrying.outcomes import passing
 from lastcall.retrying.waits import CAP, Draw, floored, wait_full_jitter
 from lastcall.stop import Stop, Stopped
 from lastcall.tool import ToolPolicy
@@ -158,12 +159,14 @@ class Run:
         value: Any = None
         failure: BaseException | None = None
         with Calling(self.guard, self.call, self.declared, seam=SEAM) as calling, self.layer():
+            if calling.replay is not None:
+                return calling.replay.result
             self.begun(calling)
             try:
                 value = engine(self.attempt, body)
             except BaseException as error:
                 failure = error
-            calling.came_to(self.ended(failure))
+            calling.came_to(self.ended(failure, value))
         return self.result(value, failure)
 
     async def athrough(self, body: Callable[[], Awaitable[Any]]) -> Any:
@@ -180,13 +183,15 @@ class Run:
         value: Any = None
         failure: BaseException | None = None
         async with Calling(self.guard, self.call, self.declared, seam=SEAM) as calling:
+            if calling.replay is not None:
+                return calling.replay.result
             with self.layer():
                 self.begun(calling)
                 try:
                     value = await engine(self.aattempt, body)
                 except BaseException as error:
                     failure = error
-                calling.came_to(self.ended(failure))
+                calling.came_to(self.ended(failure, value))
         return self.result(value, failure)
 
     def begun(self, calling: Calling) -> None:
@@ -196,13 +201,16 @@ class Run:
             self.reading = Ticket(replace(self.call, policy=self.declared))
         else:
             self.reading, self.call = ticket, ticket.call
+        self.bounded()
         self.guard.held.add(self.call.where.run)
 
-    def ended(self, failure: BaseException | None) -> Outcome:
+    def ended(self, failure: BaseException | None, value: Any) -> Outcome:
         """What the call came to: what its latest attempt did, unless it was called off meanwhile."""
         self.guard.held.discard(self.call.where.run)
         called_off = failure is not None and not isinstance(failure, Exception)
-        return self.guard.raised(self.reading, failure) if called_off and failure else self.outcome
+        if called_off and failure:
+            return self.guard.raised(self.reading, failure)
+        return remembered(self.reading, self.outcome, value)
 
     def result(self, value: Any, failure: BaseException | None) -> Any:
         """That for who called: a value, or an exception."""
@@ -220,6 +228,11 @@ class Run:
             yield
         finally:
             LAYERS.reset(token)
+
+    @property
+    def layer_name(self) -> str:
+        """What it is called beside other layers that retry."""
+        return f"guard.retrying of {self.call.name}"
 
     # One attempt.
 
@@ -274,19 +287,33 @@ class Run:
 
     def entered(self, ticket: Ticket | None) -> Any:
         """The mark of a further attempt's body; the first has the call's own."""
-        return None if ticket is None else self.guard.enter(self.call.name, SEAM)
+        if ticket is None:
+            return None
+        token = self.guard.enter(self.call.name, SEAM, None, ticket)
+        self.bounded()
+        return token
+
+    def bounded(self) -> None:
+        """Nothing in the body at hand goes on after the deadline."""
+        body = self.guard.body()
+        if body is not None:
+            body.bounded(self.ends)
 
     def failed(self, error: BaseException, ticket: Ticket | None, token: Any) -> None:
         """The body raised *error*."""
         if token is not None:
             self.guard.leave(token)
         self.outcome = self.guard.raised(ticket or self.reading, error)
+        if token is None:
+            self.outcome = self.guard.so_far(self.reading, self.outcome)
 
     def brought(self, value: Any, ticket: Ticket | None, token: Any) -> None:
         """The body returned *value*."""
         if token is not None:
             self.guard.leave(token)
         self.outcome = self.guard.returned(ticket or self.reading, self.guard.shown(value))
+        if token is None:
+            self.outcome = self.guard.so_far(self.reading, self.outcome)
 
     def answered(self, verdict: Verdict) -> None:
         """The answer to a further attempt may be a stop itself."""
@@ -316,14 +343,22 @@ class Run:
 
     def worth(self, state: RetryCallState) -> bool:
         """Whether it failed in passing, and may be made again."""
-        done = state.outcome
-        if self.refusal is not None or (done and isinstance(done.exception(), Stopped)):
+        error = None if state.outcome is None else state.outcome.exception()
+        if self.refusal is not None or isinstance(error, Stopped):
+            return False
+        if error is not None and not isinstance(error, Exception):
+            # It was called off, though perhaps after its answer was read.
             return False
         if not passing(self.outcome):
             return False
         # Nobody knows whether it was carried out, and twice is once too often.
-        writes = self.reading.call.policy.writes and not self.by.repeatable
-        return not (writes and unknown(self.outcome))
+        return not (self.once and self.outcome.doubtful)
+
+    @property
+    def once(self) -> bool:
+        """Whether it must not be carried out twice."""
+        tool = self.reading.call.policy
+        return tool.writes and not (tool.keyed or self.by.repeatable)
 
     def stop(self, state: RetryCallState) -> bool:
         """Whether it is given up. The budget is asked last, since that takes a retry."""

@@ -17,6 +17,7 @@ from lastcall.rules.settings import Settings
 from lastcall.rules.stale import Stale
 from lastcall.rules.streak import Streak
 from lastcall.rules.terminal import Terminal
+from lastcall.rules.writes import Writes
 
 __all__ = [
     "Breaker",
@@ -37,4 +38,5 @@ __all__ = [
     "Stale",
     "Streak",
     "Terminal",
+    "Writes",
 ]

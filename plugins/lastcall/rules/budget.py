@@ -27,7 +27,8 @@ from lastcall.rules.identity import OWN, Per, shard_of, unknown
 from lastcall.rules.seconds import WallClock
 from lastcall.rules.settings import Settings
 from lastcall.stop import Scope, Stop
-from lastcall.tool import Seconds, ToolPolicy, unset
+from lastcall.tool import NameOrNone, Seconds, ToolPolicy, unset
+from lastcall.zones import midnight_after, offset_of, zone_of
 
 Quantity = Literal[
     "calls",
@@ -66,7 +67,7 @@ UNPRICED = "unpriced"
 """The counter, and the reason, of requests whose cost nobody knows."""
 
 WINDOWS = {"minute": 60.0, "hour": 3_600.0, "day": 86_400.0}
-"""Windows that have names, in seconds. A day is a UTC day."""
+"""Windows that have names, in seconds. A day is a UTC day, unless a zone is given."""
 
 Window = Annotated[
     Literal["minute", "hour", "day"] | Seconds | None,
@@ -88,6 +89,8 @@ class Limit(BaseModel, frozen=True):
     per: Per = "agent"
     """Who shares it. It is not applied to a call of which that is not known."""
     window: Window = "hour"
+    zone: NameOrNone = None
+    """Of a day: where it begins, by a name of the IANA time zone database (Europe/Berlin). None: a UTC day."""
     most: Amount
     """A whole number from 1; of money an amount more than 0, as a Decimal or as text."""
     alert: Amount | float | None = None
@@ -125,6 +128,15 @@ class Limit(BaseModel, frozen=True):
             return value
         return of_quantity(value, info.data.get("quantity", "calls"))
 
+    @field_validator("zone")
+    @classmethod
+    def _zone(cls, zone: str | None, info: ValidationInfo) -> str | None:
+        if zone is None:
+            return None
+        if info.data.get("window") != "day":
+            raise ValueError('a zone says where a day begins: window = "day"')
+        return str(zone_of(zone))
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.tools and not COUNTED.get(self.quantity, MODEL) & BODIES:
@@ -142,6 +154,8 @@ class Limit(BaseModel, frozen=True):
         """The name of the budget: `calls/hour/agent`, `calls:search_*/90s/user`, `money/day/user`."""
         of = f":{','.join(self.tools)}" if self.tools else ""
         window = self.window if isinstance(self.window, str | None) else f"{self.window:g}s"
+        if self.zone is not None:
+            window = f"{window}:{self.zone}"
         return "/".join(part for part in (f"{self.quantity}{of}", window, self.per) if part)
 
     @cached_property
@@ -209,8 +223,14 @@ class Limit(BaseModel, frozen=True):
         used = {"tokens:input": usage.input, "tokens:output": usage.output}
         return used.get(self.quantity, usage.input + usage.output)
 
+    def offset(self, now: float) -> float:
+        """Seconds by which its windows begin before those of UTC."""
+        return offset_of(self.zone, now)
+
     def end(self, now: float) -> float | None:
         """When the window of *now* is over."""
+        if self.zone is not None:
+            return midnight_after(self.zone, now)
         return self.seconds and (now // self.seconds + 1) * self.seconds
 
 
@@ -272,7 +292,8 @@ class Budget(Settings, frozen=True):
                 shard = shard_of(limit.per, call)
                 if shard is not None:
                     key = (shard, self.name, limit.name)
-                    claims.append(Take(key, limit.reserved(call), limit.bound(call), limit.seconds))
+                    most, offset = limit.bound(call), limit.offset(call.time)
+                    claims.append(Take(key, limit.reserved(call), most, limit.seconds, offset))
         if self.on_unpriced == "stop" and self.unreserved(call):
             claims.append(Take(unpriced(call), 0, 0))
         return tuple(claims)
@@ -282,12 +303,13 @@ class Budget(Settings, frozen=True):
             return Stop.of(call, UNPRICED, "run", now, rule=self.name)
         limit = self.of(claim)
         end = limit.end(now)
+        reason = "retry_budget" if limit.quantity == "retries" else self.name
         after: dict[str, Any] = {}
         if end is not None:
             after = {"retry_after": end - now, "resets_at": datetime.fromtimestamp(end, UTC)}
         return Stop.of(
             call,
-            self.name,
+            reason,
             limit.scope,
             now,
             rule=self.name,
@@ -321,6 +343,7 @@ class Budget(Settings, frozen=True):
             if shard is None:
                 continue
             key, reserved = (shard, self.name, limit.name), limit.reserved(call)
+            offset = limit.offset(taken_at)
             if limit.quantity in SETTLED:
                 spent = limit.spent(call, outcome)
                 if spent is None:
@@ -328,11 +351,12 @@ class Budget(Settings, frozen=True):
             else:
                 spent = reserved if outcome.started else 0
             if spent < reserved:
-                moved.append(Give(key, reserved - spent, limit.seconds, taken_at))
+                moved.append(Give(key, reserved - spent, limit.seconds, taken_at, offset))
             elif spent > reserved:
-                moved.append(Take(key, spent - reserved, None, limit.seconds))
+                moved.append(Take(key, spent - reserved, None, limit.seconds, offset))
             if spent and limit.quantity in SETTLED and limit.alert is not None:
-                moved.append(Take((*key[:2], (limit.name, "spent")), spent, None, limit.seconds))
+                told_of = (*key[:2], (limit.name, "spent"))
+                moved.append(Take(told_of, spent, None, limit.seconds, offset))
         unknown_cost = outcome.kind == "ok" and outcome.started and outcome.cost is None
         if self.on_unpriced == "stop" and unknown_cost and self.unreserved(call):
             moved.append(Take(unpriced(call), 1))

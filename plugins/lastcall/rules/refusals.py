@@ -13,7 +13,7 @@ from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
 from lastcall.tool import Limit, ToolPolicy
 
-BRIEF = frozenset({"concurrency", "ramp"})
+BRIEF = frozenset({"concurrency", "in_progress", "ramp"})
 """Refusals that are worth repeating, so a model that does so ignores nothing."""
 
 

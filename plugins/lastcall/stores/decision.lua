@@ -103,15 +103,15 @@ local function number(window, time)
   return floor
 end
 -- No window goes back: a worker whose clock is behind counts in the one that is held.
-local function window_of(kept, window)
-  local here = number(window, now)
+local function window_of(kept, window, offset)
+  local here = number(window, now + offset)
   if kept and kept[1] > here then
     return kept[1]
   end
   return here
 end
-local function count_of(kept, window)
-  local here = window_of(kept, window)
+local function count_of(kept, window, offset)
+  local here = window_of(kept, window, offset)
   if kept and kept[1] == here then
     return kept[2], here
   end
@@ -139,9 +139,9 @@ for index, each in ipairs(done and {} or releases) do
     living[each[4]] = nil
     hold(shard, field, living)
   else
-    local amount, window, taken_at = each[4], each[5], each[6]
-    local count, here = count_of(kept, window)
-    if number(window, taken_at) == here then
+    local amount, window, taken_at, offset = each[4], each[5], each[6], each[7]
+    local count, here = count_of(kept, window, offset)
+    if number(window, taken_at + offset) == here then
       if amount > count then
         return answer(TOO_MUCH, index - 1, count)
       end
@@ -159,7 +159,7 @@ for index, each in ipairs(claims) do
     return answer(UNREADABLE, unreadable[1], unreadable[2])
   end
   if kind == 'take' then
-    observed[index] = (count_of(kept, each[6]))
+    observed[index] = (count_of(kept, each[6], each[7]))
   else
     local others = 0
     for who in pairs(holders(kept)) do
@@ -244,7 +244,7 @@ end
 for index, each in ipairs(claims) do
   local shard, field, kind = each[1] + 1, each[2], each[3]
   if kind == 'take' then
-    hold(shard, field, {window_of(read(shard, field), each[6]), after[index]})
+    hold(shard, field, {window_of(read(shard, field), each[6], each[7]), after[index]})
   else
     local living = holders(read(shard, field))
     living[each[4]] = string.format('%.17g', now + each[6])

@@ -209,7 +209,7 @@ class MemoryStore:
                 window, count = 0, 0 if held is None else held[1]
             else:
                 self._remember(first)
-                window = window_of(held, first.window, now)
+                window = window_of(held, first.window, now + first.offset)
                 count = counted(held, window)
             if first.limit is not None and count + first.amount > first.limit:
                 return Answer(0, (count,))

@@ -236,7 +236,7 @@ def claim_row(claim: Claim, places: Mapping[Shard, int]) -> list[Any]:
     at = [places[claim.key[0]], field_text(claim.key)]
     limit = False if claim.limit is None else float(claim.limit)
     if isinstance(claim, Take):
-        return [*at, "take", claim.amount, limit, claim.window or False]
+        return [*at, "take", claim.amount, limit, claim.window or False, claim.offset]
     return [*at, "lease", clean(claim.holder), limit, claim.ttl]
 
 
@@ -245,7 +245,8 @@ def release_row(release: Release, places: Mapping[Shard, int]) -> list[Any]:
     at = [places[release.key[0]], field_text(release.key)]
     if isinstance(release, Free):
         return [*at, "free", clean(release.holder)]
-    return [*at, "give", release.amount, release.window or False, release.taken_at]
+    window = release.window or False
+    return [*at, "give", release.amount, window, release.taken_at, release.offset]
 
 
 def amount_of(claim: Claim) -> int:

@@ -124,7 +124,7 @@ class Standby:
         states = dict(enumerate(watched.records)) | dict(writes)
         self.here.update(keys, lambda _: Plan(None, list(states.items())), now)
         counts = {
-            claim.key: (window_of(None, claim.window, now), observed)
+            claim.key: (window_of(None, claim.window, now + claim.offset), observed)
             for claim, observed in zip(plan.claims, answer.observed, strict=True)
             if isinstance(claim, Take)
         }

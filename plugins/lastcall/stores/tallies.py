@@ -47,7 +47,7 @@ def claimed(claims: Sequence[Claim], read: Read, now: float) -> tuple[Answer, Wr
     kept: dict[Key, Any] = {}
     for index, claim in enumerate(claims):
         if isinstance(claim, Take):
-            here = window_of(read(claim.key), claim.window, now)
+            here = window_of(read(claim.key), claim.window, now + claim.offset)
             kept[claim.key] = (here, after[index])
         else:
             held = kept.get(claim.key) or holders(read(claim.key), now)
@@ -73,7 +73,7 @@ def released(releases: Sequence[Release], read: Read, now: float) -> Writes:
             continue
         if release.amount > held:
             raise ValueError(f"{release.amount} given back to {release.key!r}, which holds {held}")
-        here = window_of(current(release.key), release.window, now)
+        here = window_of(current(release.key), release.window, now + release.offset)
         kept[release.key] = (here, held - release.amount)
     return list(kept.items())
 
@@ -83,14 +83,15 @@ def count(claim: Claim, read: Read, now: float) -> int:
     held = read(claim.key)
     if not isinstance(claim, Take):
         return len(holders(held, now).keys() - {claim.holder})
-    return counted(held, window_of(held, claim.window, now))
+    return counted(held, window_of(held, claim.window, now + claim.offset))
 
 
 def taken(give: Give, read: Read, now: float) -> int | None:
     """What the counter holds; None when the window it was taken in is over."""
     held = read(give.key)
-    here = window_of(held, give.window, now)
-    return counted(held, here) if bucket(give.window, give.taken_at) == here else None
+    here = window_of(held, give.window, now + give.offset)
+    then = bucket(give.window, give.taken_at + give.offset)
+    return counted(held, here) if then == here else None
 
 
 def counted(held: tuple[int, int] | None, window: int) -> int:
@@ -99,7 +100,7 @@ def counted(held: tuple[int, int] | None, window: int) -> int:
 
 
 def window_of(held: tuple[int, int] | None, window: float | None, now: float) -> int:
-    """The number of the window that is counted in."""
+    """The number of the window that is counted in; *now* with the offset of its zone."""
     here = bucket(window, now)
     return here if held is None else max(here, held[0])
 

@@ -1,0 +1,105 @@
+"""Plays agents of LangChain and LangGraph for `lastcall replay --live`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable
+
+from lastcall import Stopped
+from lastcall.live import Play, UnfinishedError
+from lastcall_langchain import recorded
+from lastcall_langchain.coverage import coverage
+from lastcall_langchain.instrument import instrument
+from lastcall_langchain.stops import stop_of
+
+STEPS = 8
+"""Steps of a graph for one request to its model: the model, the tools, and nodes of middleware around them."""
+
+
+class LangChainPlayer:
+    """Plays compiled graphs and other runnables."""
+
+    def plays(self, agent: object) -> bool:
+        """Whether it is a runnable."""
+        return isinstance(agent, Runnable)
+
+    def gaps(self, agent: Any) -> Sequence[tuple[str, str]]:
+        """Tools that run at the provider."""
+        return coverage(agent).gaps
+
+    def play(self, agent: Any, play: Play) -> Any:
+        """Invoke the agent once, in a thread of its own; `ainvoke` where it has no `invoke`."""
+        own = (getattr(agent, "config", None) or {}).get("recursion_limit", sys.maxsize)
+        config = {
+            "configurable": {"thread_id": f"live-{uuid4().hex}"},
+            "recursion_limit": min(own, STEPS * play.most),
+        }
+        given = given_to(agent, play.prompt)
+        undo = instrument(play.guard)
+        recorded.TAPES.append(play.tape)
+        try:
+            result = invoked(agent, given, config, play)
+        except Exception as error:
+            if type(error).__name__ == "GraphRecursionError":
+                raise UnfinishedError(f"a limit: {str(error).split('. ')[0]}") from error
+            stop = stop_of(error)
+            if stop is None:
+                raise
+            raise Stopped(stop) from error
+        finally:
+            recorded.TAPES.remove(play.tape)
+            undo()
+        stop = stop_of(result)
+        if stop is not None:
+            raise Stopped(stop)
+        if isinstance(result, dict) and result.get("__interrupt__"):
+            raise UnfinishedError("a pause: a person has to say how it goes on")
+        return said(result)
+
+
+def invoked(agent: Any, given: Any, config: dict[str, Any], play: Play) -> Any:
+    """What *agent* comes to. One that can only be awaited says so before it calls anything."""
+    try:
+        return agent.invoke(given, config)
+    except (NotImplementedError, TypeError) as error:
+        waits = isinstance(error, NotImplementedError) or "synchronous" in str(error)
+        if not waits or play.tape.asked:
+            raise
+    return play.complete(agent.ainvoke(given, config))
+
+
+def given_to(agent: Any, prompt: str) -> Any:
+    """*prompt* as the agent takes it: a message of its state, a field `input`, or the text alone."""
+    fields = fields_of(agent)
+    if "messages" in fields:
+        return {"messages": [("user", prompt)]}
+    return {"input": prompt} if "input" in fields else prompt
+
+
+def fields_of(agent: Any) -> Collection[str]:
+    """The names of what *agent* is given, as far as it tells."""
+    channels = getattr(agent, "channels", None)
+    if isinstance(channels, Mapping):
+        return channels.keys()
+    try:
+        schema: dict[str, Any] = agent.get_input_jsonschema()
+    except Exception:
+        # It takes objects that no schema can describe.
+        return ()
+    named = schema.get("$defs", {}).get(str(schema.get("$ref")).rpartition("/")[2], schema)
+    return frozenset(named.get("properties", ()))
+
+
+def said(result: Any) -> Any:
+    """The last answer in *result*."""
+    if isinstance(result, dict):
+        messages = result.get("messages")
+        if isinstance(messages, list) and messages:
+            return said(messages[-1])
+        return result.get("output", result)
+    return result.text if isinstance(result, BaseMessage) else result

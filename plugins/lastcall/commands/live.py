@@ -1,0 +1,118 @@
+"""`lastcall replay --live module:agent`: saved runs lived again by the user's own agent."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from lastcall.commands.codes import OK, UNEXPECTED, UNUSABLE, CommandError
+from lastcall.commands.recorded import Wanted
+from lastcall.course import Diverged
+from lastcall.live import Lived
+from lastcall.live_agent import AgentError, LiveAgent
+from lastcall.policy import Policy
+from lastcall.transcripts import Transcript, Unreadable, read
+from lastcall.transcripts.prompt import prompts
+
+UNSAID = "what the user said is not found in it; say it with --prompt TEXT"
+
+
+def relived(
+    options: Namespace,
+    files: Sequence[Path],
+    named: Collection[Path],
+    wanted: Wanted,
+    policy_of: Callable[[Path], Policy],
+    show: Callable[[Lived, str | None], str],
+) -> int:
+    """Live every run of *files* again and print how it went, as *show* puts it. Returns the exit code."""
+    runs = failed = unreadable = errors = 0
+    with asyncio.Runner() as loop:
+        try:
+            agent = LiveAgent(options.live, loop)
+        except AgentError as error:
+            raise CommandError(f"--live {error}") from error
+        for what, why in agent.gaps():
+            print(f"lastcall: {what} runs for real: {why}", file=sys.stderr)
+        for file in files:
+            policy = policy_of(file)
+            for found, prompt in prompted(file, named, options.prompt):
+                if isinstance(found, Unreadable):
+                    unreadable += 1
+                    at = found.file if found.line is None else f"{found.file}:{found.line}"
+                    print(f"lastcall: {at}: {found.problem}", file=sys.stderr)
+                    continue
+                if prompt is None:
+                    unreadable += 1
+                    print(f"lastcall: {found.file} [{found.run}]: {UNSAID}", file=sys.stderr)
+                    continue
+                try:
+                    done = agent.relive(found, prompt, policy)
+                except AgentError as error:
+                    raise CommandError(f"--live {error}") from error
+                runs += 1
+                errors += done.error is not None
+                missed = wanted.missed(done) if done.error is None else None
+                failed += missed is not None
+                print(show(done, missed))
+    if not runs and not unreadable:
+        print("lastcall: none of these files is a transcript", file=sys.stderr)
+        return UNUSABLE
+    return UNUSABLE if unreadable or errors else UNEXPECTED if failed else OK
+
+
+def prompted(
+    file: Path, named: Collection[Path], prompt: str | None
+) -> Iterator[tuple[Transcript | Unreadable, str | None]]:
+    """What is in *file*, each run with what the user said: *prompt*, else its own."""
+    found = [
+        each
+        for each in read(file)
+        if isinstance(each, Transcript) or not each.foreign or file in named
+    ]
+    runs = [each for each in found if isinstance(each, Transcript)]
+    said: Sequence[str | None] = [prompt] * len(runs)
+    if prompt is None and runs:
+        said = prompts(file, runs[0].format, len(runs))
+    words = iter(said)
+    for each in found:
+        yield each, next(words) if isinstance(each, Transcript) else None
+
+
+def told(done: Lived, missed: str | None, place: Callable[..., str]) -> str:
+    """A run for a person; *place* says where and why a stop is."""
+    mark = "error" if done.error else "stop " if done.stopped else "clean"
+    head = f"{mark}  {done.file}"
+    if done.run not in Path(done.file).name:
+        head += f" [{done.run}]"
+    head += f"  live: {done.calls} calls in {done.requests} requests; recorded: {done.recorded}"
+    if missed is not None:
+        head += f"  NOT AS EXPECTED: {missed}"
+    lines = [head, course(done.diverged)]
+    if done.unrecorded:
+        lines.append(f"{done.unrecorded} of the calls had no recording to answer them")
+    if done.stops:
+        first = next((stop for stop in done.stops if stop.refused), done.stops[0])
+        lines.append(
+            f"{place(first)} {'was refused' if first.refused else 'was answered by a stop'}"
+        )
+    if done.ended is not None:
+        lines.append(f"ended by {done.ended}")
+    if done.error is not None:
+        hint = "" if done.calls else "; its model is asked for real: are its key and network there?"
+        lines.append(f"the agent failed: {done.error}{hint}")
+    return "\n       ".join(lines)
+
+
+def course(diverged: Diverged | None) -> str:
+    """Where a run left its recording."""
+    if diverged is None:
+        return "as recorded, call by call"
+    now = diverged.tool or "the run ended"
+    then = diverged.recorded or "the run ended"
+    if now == then:
+        then += " with other arguments"
+    return f"diverged at call {diverged.index + 1}: {now}; recorded: {then}"
