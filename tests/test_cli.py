@@ -48,7 +48,10 @@ class TestJson:
         code, out, _ = run(capsys, "replay", log(*LOOP), "--json")
         (one,) = objects(out)
         assert code == 0
-        assert one.keys() == {"file", "run", "format", "calls", "executed", "stops", "saved"}
+        assert one.keys() == {
+            "file", "run", "format", "calls", "executed", "stops", "saved",
+            "further", "lacks", "not_judged",
+        }  # fmt: skip
         assert (one["calls"], one["executed"], one["saved"]) == (10, 3, 7)
         first = one["stops"][0]
         assert first.keys() == {

@@ -282,6 +282,7 @@ class TestStatus:
                 }
             ],
             "quarantined": 1,
+            "unknown_writes": 0,
             "breakers": [],
         }
 
@@ -292,6 +293,7 @@ class TestStatus:
             "kills": [],
             "cooling": None,
             "quarantined": None,
+            "unknown_writes": None,
             "breakers": None,
         }
 
@@ -588,3 +590,81 @@ def test_help_names_every_command(capsys):
     assert all(
         word in out for word in ("replay", "kill", "revive", "status", "ready", "quarantine")
     )
+
+
+class TestWrites:
+    @pytest.fixture
+    def lost(self, url, clock):
+        """A write whose answer was lost, one whose worker died, and one that runs; gives the first's stop."""
+        guard = Guard(store=url, clock=clock)
+        policy = ToolPolicy(writes=True, identity=("invoice",), on_repeat="replay")
+        where = Where("r1", "r1", tenant="acme/eu")
+        dead = guard.decide(Call("pay", {"invoice": 2}, where), policy)
+        clock.tick(301)
+        first = guard.decide(Call("pay", {"invoice": 1, "iban": "DE89"}, where), policy)
+        guard.observe(first.ticket, Outcome("error", "lost", 504, "passing", "lost"))
+        running = guard.decide(Call("pay", {"invoice": 3}, where), policy)
+        stop = guard.decide(Call("pay", {"invoice": 1, "iban": "DE89"}, where), policy).stop
+        assert stop.reason == "unknown_outcome"
+        assert dead.ticket
+        assert running.ticket
+        guard.close()
+        return stop
+
+    def test_are_listed_with_nobodys_data(self, lastcall, url, lost):
+        code, out, _ = lastcall("writes", "list", "--store", url)
+        first, second = out.splitlines()
+        assert code == 0
+        assert "pay, tenant acme/eu, begun" in first
+        assert second.startswith(f"{lost.key}: pay, HTTP 504, tenant acme/eu, begun")
+        assert "DE89" not in out
+        _, out, _ = lastcall("writes", "list", "--store", url, "--json")
+        plain = [json.loads(line) for line in out.splitlines()]
+        assert [each["status"] for each in plain] == [None, 504]
+        assert plain[1]["key"] == lost.key
+
+    def test_are_counted_by_status(self, lastcall, url, lost):
+        assert (
+            "2 writes of unknown outcome: lastcall writes list\n"
+            in lastcall("status", "--store", url)[1]
+        )
+        assert json.loads(lastcall("status", "--store", url, "--json")[1])["unknown_writes"] == 2
+
+    def test_one_that_happened_answers_with_its_result(self, lastcall, url, lost, clock):
+        words = ("--tenant", "acme/eu", "--happened", "--result", '{"id": "ch_1"}')
+        code, out, _ = lastcall("writes", "settle", lost.key, "--store", url, *words)
+        assert (code, out) == (0, f"settled: {lost.key}: it happened\n")
+        guard = Guard(store=url, clock=clock)
+        policy = ToolPolicy(writes=True, identity=("invoice",), on_repeat="replay")
+        call = Call("pay", {"invoice": 1, "iban": "DE89"}, Where("r2", "r2", tenant="acme/eu"))
+        assert guard.decide(call, policy).replay.result == {"id": "ch_1"}
+        guard.close()
+
+    def test_one_that_did_not_may_be_made(self, lastcall, url, lost, clock):
+        words = ("--tenant", "acme/eu", "--not-happened")
+        assert lastcall("writes", "settle", lost.key, "--store", url, *words)[0] == 0
+        guard = Guard(store=url, clock=clock)
+        call = Call("pay", {"invoice": 1, "iban": "DE89"}, Where("r2", "r2", tenant="acme/eu"))
+        policy = ToolPolicy(writes=True, identity=("invoice",), on_repeat="replay")
+        assert guard.decide(call, policy).ticket
+        guard.close()
+
+    def test_where_there_is_none(self, lastcall, url):
+        assert (
+            lastcall("writes", "list", "--store", url)[1] == "no write waits for anybody's word\n"
+        )
+        code, _, err = lastcall("writes", "settle", "_:pay:0", "--store", url, "--happened")
+        assert (code, err) == (1, "lastcall: no write _:pay:0 waits for anybody's word\n")
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("--happened", "--result", "{"), "not JSON"),
+            (("--not-happened", "--result", "1"), "what did not happen brought nothing"),
+            (("--happened", "--result", '"' + "x" * 70_000 + '"'), "below 64 KiB"),
+        ],
+    )
+    def test_wrong_words(self, lastcall, url, words, said):
+        code, _, err = lastcall("writes", "settle", "_:pay:0", "--store", url, *words)
+        assert code == 2
+        assert said in err

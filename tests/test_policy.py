@@ -134,7 +134,7 @@ class TestTools:
 
     def test_an_exempt_tool_is_no_business_of_the_repeat_rules(self):
         names = [one.name for one in Policy().lineup(ToolPolicy(exempt=True))]
-        assert names == ["refusals", "malformed", "terminal", "streak", "ceiling"]
+        assert names == ["refusals", "malformed", "writes", "terminal", "streak", "ceiling"]
 
     @pytest.mark.parametrize("limit", [0, 5])
     def test_where_max_repeats_speaks_the_result_rules_stand_aside(self, limit):

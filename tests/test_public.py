@@ -11,7 +11,13 @@ import pytest
 
 import lastcall
 
-PACKAGES = ("lastcall", "lastcall_langchain", "lastcall_openai_agents")
+PACKAGES = (
+    "lastcall",
+    "lastcall_http",
+    "lastcall_langchain",
+    "lastcall_openai_agents",
+    "lastcall_pytest",
+)
 FRAMEWORKS = (
     "langchain",
     "langchain_core",

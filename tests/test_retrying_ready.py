@@ -11,7 +11,7 @@ import httpx
 import pytest
 import tenacity
 
-from lastcall import Policy, PolicyError, Stopped
+from lastcall import MemoryStore, Policy, PolicyError, Stopped
 from lastcall.retrying import Rolling, Share
 from lastcall.rules import Breaker, Budget, Concurrency, Limit
 from lastcall.testing import assert_stopped
@@ -155,7 +155,7 @@ class TestTheGuard:
         service = make(answered(503), policy=limited(2), attempts=9)
         with pytest.raises(Stopped) as stopped:
             service.call()
-        assert_stopped(stopped.value.stop, reason="budget")
+        assert_stopped(stopped.value.stop, reason="retry_budget")
         assert service.requests == 3
         assert isinstance(stopped.value.__cause__, httpx.HTTPStatusError | None)
 
@@ -214,7 +214,7 @@ class TestTheGuard:
             # As an adapter would, for the tool of that name.
             with guard.calling("get", {"n": 0}):
                 service.tool()
-        assert stopped.value.stop.reason == "budget"
+        assert stopped.value.stop.reason == "retry_budget"
         assert service.requests == 2
         assert guard.report("r").totals.executed == 1
 
@@ -388,6 +388,21 @@ class TestTheFunction:
         service = make(answered(503), answered(429, retry_after="7"), "ok", wait=wait)
         assert service.call() == "ok"
         assert service.slept == [2, 7.5]
+
+    def test_is_called_off_while_an_answer_is_told(self, make_guard, clock):
+        class Interrupted(MemoryStore):
+            asked = 0
+
+            def update(self, keys, step, now):
+                self.asked += 1
+                if self.asked == 3:  # the call, its second attempt, and what came of that
+                    raise KeyboardInterrupt
+                return super().update(keys, step, now)
+
+        service = Service(make_guard(store=Interrupted()), clock, "sync", answered())
+        with pytest.raises(KeyboardInterrupt):
+            service.through(run="r")
+        assert service.requests == 2
 
     def test_is_called_off_like_any_other(self, make_guard, clock):
         guard = make_guard()

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import statistics
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
+from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 
 import orjson
 
 from lastcall import Call, Guard, Policy, Where
+from lastcall.recording import Recorder
 from lastcall.replay import Replayer
 from lastcall.rules import Ceiling
 from lastcall.transcripts import RecordedCall, Transcript
@@ -41,9 +44,11 @@ def floor(result: str) -> Callable[[int], None]:
     return one
 
 
-def guarded(policy: Policy, result: str, calls_before: int = 0) -> Callable[[int], None]:
+def guarded(
+    policy: Policy, result: str, calls_before: int = 0, listeners: Sequence[Any] = ()
+) -> Callable[[int], None]:
     """One call through the guard, new each time, with a new result."""
-    guard = Guard(policy)
+    guard = Guard(policy, listeners=listeners)
 
     def one(n: int) -> None:
         call = Call("search", {"q": n, "limit": 10}, HERE, id=f"c{n}", reply=str(n))
@@ -64,12 +69,14 @@ def seconds(work: Callable[[int], None], start: int) -> float:
     return (perf_counter() - begun) / BLOCK
 
 
-def compare(name: str, work: Callable[[int], None], bare: Callable[[int], None]) -> None:
+def compare(
+    name: str, work: Callable[[int], None], bare: Callable[[int], None], beside: str = "the floor"
+) -> None:
     """Print the best time and the median of the ratios."""
     pairs = [(seconds(work, k * BLOCK), seconds(bare, k * BLOCK)) for k in range(BLOCKS)]
     best = min(ours for ours, _ in pairs) * 1e6
     ratio = statistics.median(ours / theirs for ours, theirs in pairs)
-    print(f"{name:<44} {best:7.1f} us   {ratio:5.1f} x the floor")
+    print(f"{name:<44} {best:7.1f} us   {ratio:5.1f} x {beside}")
 
 
 def threads(count: int) -> float:
@@ -114,6 +121,12 @@ def main() -> None:
         "default policy, 10,000 calls before", guarded(default, "found", 10_000), floor("found")
     )
     compare("default policy, 8 KB results", guarded(default, LARGE), floor(LARGE))
+    with TemporaryDirectory() as folder:
+        for name, redactor in (("recorded", None), ("recorded with its secrets", False)):
+            recorder = Recorder(folder, redactor=redactor)
+            work = guarded(default, "found", listeners=[recorder])
+            compare(f"default policy, {name}", work, guarded(default, "found"), "unrecorded")
+            recorder.close()
     compare("permissive", guarded(Policy.permissive(), "found"), floor("found"))
     compare("no rule at all", guarded(Policy(rules=()), "found"), floor("found"))
     one = threads(1)

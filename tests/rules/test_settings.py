@@ -24,18 +24,30 @@ ON = [type(rule) for rule in DEFAULT]
 RULES = ON + OFF
 FOLDED = [rule for rule in RULES if hasattr(rule, "record")]
 
-LIMITS = [
-    (rule, name)
-    for rule in RULES
-    for name in rule.model_fields
-    if name not in ("enforce", "closes", "limits", "per", "seconds", "ttl", "wait", "rate", "ramp")
-]
+NO_LIMITS = frozenset(
+    (
+        "enforce",
+        "closes",
+        "limits",
+        "per",
+        "seconds",
+        "ttl",
+        "wait",
+        "rate",
+        "ramp",
+        "keep",
+        "declined",
+    )
+)
+
+LIMITS = [(rule, name) for rule in RULES for name in rule.model_fields if name not in NO_LIMITS]
 
 SPANS = [
     (rules.Breaker, "wait"),
     (rules.Breaker, "ttl"),
     (rules.Cooling, "seconds"),
     (rules.Quarantine, "seconds"),
+    (rules.Writes, "keep"),
     (AtMostThree, "ttl"),
 ]
 
@@ -112,6 +124,7 @@ def test_a_limit_is_a_whole_number(rule, name, value):
         (rules.Concurrency, "limit", 1),
         (rules.Limit, "most", 1),
         (rules.Quarantine, "alert", 1),
+        (rules.Writes, "max_replays", 1),
         (rules.Breaker, "successes", 1),
         (rules.Breaker, "window", 2),
     ],
@@ -159,6 +172,8 @@ PARTS = [
     (rules.Cycle(), PLAIN, "none"),
     (rules.Stale(), PLAIN, "none"),
     (rules.Quarantine(), PLAIN, "shared"),
+    (rules.Writes(), PLAIN, None),
+    (rules.Writes(), ToolPolicy(writes=True), "shared"),
     (rules.Cooling(), PLAIN, "shared"),
     (rules.Breaker(), PLAIN, "shared"),
 ]

@@ -43,10 +43,15 @@ POLICY = Policy(max_calls=9).replaced(
     Quarantine(seconds=900),
     Concurrency(limit=2, per="user", ttl=60),
     Budget(
-        limits=(Limit(per="user", window="hour", most=6), Limit(per="agent", window=30.0, most=5))
+        limits=(
+            Limit(per="user", window="hour", most=6),
+            Limit(per="agent", window=30.0, most=5),
+            Limit(per="user", window="day", zone="America/St_Johns", most=9),
+        )
     ),
     Cooling(seconds=20),
     Breaker(failures=2, wait=25.0, ramp=True),
+    tools={"pay": {"writes": True, "on_repeat": "replay"}},
 )
 
 
@@ -120,7 +125,7 @@ steps = st.lists(
             st.sampled_from(
                 [
                     Outcome(content="same"),
-                    Outcome(content="other"),
+                    Outcome(content="other", kept='{"id":"ch_1"}'),
                     Outcome("error", "no such thing", 422, "final", "no such thing"),
                     Outcome("error", "busy", 503, "passing", "busy", 7.0),
                     Outcome("cancelled"),
@@ -142,7 +147,7 @@ steps = st.lists(
 def told(verdict):
     """A verdict as far as it must be equal."""
     stops = [stop for stop in (verdict.stop, *verdict.also) if stop is not None]
-    return [stop.model_dump() for stop in stops]
+    return [verdict.replay, *(stop.model_dump() for stop in stops)]
 
 
 @LOOSE
@@ -187,7 +192,8 @@ def test_verdicts_are_equal(stores, played):
             run, by = rest
             for guard in guards.values():
                 guard.raise_limit(run, by)
-    for shard in (("run", "r1"), ("user", "u1"), ("agent", "agent"), ("thread", "thread")):
+    shards = [("run", "r1"), ("user", "u1"), ("agent", "agent"), ("thread", "thread")]
+    for shard in (*shards, *made["memory"].shards("write", clock())):
         kept = {name: plain(guards[name].store.peek(shard, clock())) for name in guards}
         assert kept["sqlite"] == kept["memory"]
         assert kept["redis"] == kept["memory"]
@@ -212,11 +218,14 @@ amounts = st.integers(0, 4)
 windows = st.sampled_from([None, 10.0, 0.1, 3600.0])
 claims = st.one_of(
     st.builds(
-        lambda n, amount, limit, window: Take((USER, "n", f"{n}/{window}"), amount, limit, window),
+        lambda n, amount, limit, window, offset: Take(
+            (USER, "n", f"{n}/{window}"), amount, limit, window, offset
+        ),
         st.integers(0, 2),
         amounts,
         st.one_of(st.none(), st.integers(0, 9)),
         windows,
+        st.sampled_from([0.0, 7200.0, -12_600.0]),
     ),
     st.builds(
         lambda who, limit, ttl: Lease((USER, "places"), who, limit, ttl),
@@ -227,11 +236,12 @@ claims = st.one_of(
 )
 releases = st.one_of(
     st.builds(
-        lambda n, amount, window, ago: ("give", n, amount, window, ago),
+        lambda n, amount, window, ago, offset: ("give", n, amount, window, ago, offset),
         st.integers(0, 2),
         amounts,
         windows,
         st.sampled_from([0.0, 1.0, 11.0]),
+        st.sampled_from([0.0, 7200.0, -12_600.0]),
     ),
     st.builds(lambda who: Free((USER, "places"), who), st.sampled_from(["a", '"c" \\ é', "1"])),
 )
@@ -258,7 +268,7 @@ def test_the_script_in_redis_and_its_python_twin_agree(stores, played):
     for step, asked, given_back in played:
         now += step
         back = [
-            Give((USER, "n", f"{each[1]}/{each[3]}"), each[2], each[3], now - each[4])
+            Give((USER, "n", f"{each[1]}/{each[3]}"), each[2], each[3], now - each[4], each[5])
             if isinstance(each, tuple)
             else each
             for each in given_back

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import httpx
+import httpx2
+import requests
+
 from lastcall import (
     Call,
     Guard,
@@ -17,6 +21,7 @@ from lastcall import (
     Where,
 )
 from lastcall.retrying import Rolling, wait_full_jitter
+from lastcall_http import AsyncGuardTransport, GuardAdapter, GuardTransport, session
 
 guard = Guard(
     Policy(max_calls=8, max_repeats=2, max_refusals=2, tools={"a": ToolPolicy(reads=True)}),
@@ -73,3 +78,14 @@ async def decisions() -> None:
         print(ending)
     incident: Incident | None = guard.report("r1")
     print(incident.totals.executed if incident else 0)
+
+
+def on_the_wire() -> None:
+    with httpx2.Client(transport=GuardTransport(guard)) as new:
+        print(new.get("http://x").status_code)
+    with httpx.Client(transport=GuardTransport(guard, httpx.HTTPTransport())) as old:
+        print(old.get("http://x").status_code)
+    both = httpx2.AsyncClient(transport=AsyncGuardTransport(guard, retries=guard.retrying()))
+    print(both, httpx.AsyncClient(transport=AsyncGuardTransport(guard, keyed=["POST"])))
+    mine: requests.Session = session(guard, dependency=lambda request: "bank")
+    mine.mount("https://", GuardAdapter(guard, max_retries=2))

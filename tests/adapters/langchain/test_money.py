@@ -60,8 +60,7 @@ def test_a_tool_says_what_it_cost(entry: str) -> None:
     @tool
     def pay(q: int) -> str:
         """Pay."""
-        # A handler alone is not around the body, and hears nothing.
-        assert guard.spent("0.25") == (entry != "handler")
+        assert guard.spent("0.25")
         return f"paid {q}"
 
     model = scripted(
@@ -70,7 +69,7 @@ def test_a_tool_says_what_it_cost(entry: str) -> None:
     )
     result = run(entry, guard, model, "invoke", (pay, look))
     assert not isinstance(result, Exception)
-    assert incident(guard).spent == Decimal("4.00" if entry == "handler" else "4.25")
+    assert incident(guard).spent == Decimal("4.25")
 
 
 @pytest.mark.parametrize("answer", ["go_on", {"raise": "1.00"}, {"raise": 1}])

@@ -53,13 +53,13 @@ class Told:
         self.guard = Guard(policy, **settings)
         decide, adecide = self.guard.decide, self.guard.adecide
 
-        def decided(call: Any, *args: Any) -> Any:
-            verdict = decide(call, *args)
+        def decided(call: Any, *args: Any, **given: Any) -> Any:
+            verdict = decide(call, *args, **given)
             self.calls.append(verdict.call)
             return verdict
 
-        async def adecided(call: Any, *args: Any) -> Any:
-            verdict = await adecide(call, *args)
+        async def adecided(call: Any, *args: Any, **given: Any) -> Any:
+            verdict = await adecide(call, *args, **given)
             self.calls.append(verdict.call)
             return verdict
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 from agents import Agent, Model, ModelResponse, Runner, SQLiteSession, Usage
 from openai.types.responses import (
     Response,
@@ -19,10 +18,9 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
-from lastcall_openai_agents import _sdk, stop_of
+from lastcall_openai_agents import stop_of
 
 ASKS = 40
-needs_errors = pytest.mark.skipif(not _sdk.SHOWS_ERRORS, reason="the SDK shows no raw errors")
 
 
 class Script(Model):

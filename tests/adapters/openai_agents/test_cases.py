@@ -18,7 +18,7 @@ from lastcall import Guard, Policy, ToolPolicy
 from lastcall_openai_agents import GuardHooks, guard_agent, instrument
 
 from .playing import ENTRIES, MODES, Kept, agent_of, aplay, guarding, play, tools_of
-from .scripted import call, needs_errors, script, stubborn
+from .scripted import call, script, stubborn
 
 entries = pytest.mark.parametrize("entry", ENTRIES)
 modes = pytest.mark.parametrize("mode", MODES)
@@ -225,7 +225,6 @@ def test_k21_neighbours_do_not_mix(entry):
         assert asyncio.run(played()) == ({"a": 2, "b": 1}, ["c2"], [], 0)
 
 
-@needs_errors
 @crossed
 @pytest.mark.parametrize(
     ("code", "ran", "reason"),
@@ -267,29 +266,14 @@ FAILURES = {
     "raises": {"failure_error_function": None},
 }
 
-LAST_WORD = {
-    "GuardHooks": "hooks are shown what a failure function says, and can change nothing about it",
-    "decorated": "what a decorated function raises, its stops too, goes through the failure function",
-}
-"""Where a failure function of the user's own has the last word, and why the SDK leaves no way round it."""
-
-
-def worded(entry, failure):
-    """Both as a parameter."""
-    own = entry in LAST_WORD and failure in ("custom", "again")
-    marks = [pytest.mark.xfail(reason=LAST_WORD[entry], strict=True)] if own else []
-    return pytest.param(entry, failure, id=f"{entry}-{failure}", marks=marks)
-
 
 class Missing(Exception):
     status_code = 404
 
 
-@needs_errors
+@entries
 @modes
-@pytest.mark.parametrize(
-    ("entry", "failure"), [worded(entry, failure) for entry in ENTRIES for failure in FAILURES]
-)
+@pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("strict", [False, True])
 def test_the_model_never_reads_try_again_after_a_final_status(entry, mode, failure, strict):
     def order(q: int) -> str:

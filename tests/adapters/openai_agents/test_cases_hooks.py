@@ -12,7 +12,7 @@ from lastcall import Guard, MemoryStore, Policy
 from lastcall_openai_agents import stop_of
 
 from .playing import ENTRIES, Kept, agent_of, play, tools_of
-from .scripted import call, needs_errors, script, stubborn
+from .scripted import call, script, stubborn
 from .test_cases import at_once, crossed, entries, looking, modes, one_by_one, refused
 
 
@@ -157,7 +157,6 @@ class Api(Exception):
         self.status_code = status
 
 
-@needs_errors
 @entries
 @modes
 def test_r094_r165_each_call_of_a_batch_with_a_403_has_its_result_and_the_status_is_the_exceptions(
@@ -196,7 +195,6 @@ def test_r096_an_error_that_is_meant_for_the_caller_is_neither_hidden_nor_double
     assert played(entry, Guard()) == played("nobody", Guard())
 
 
-@needs_errors
 @crossed
 def test_r161_an_exception_without_a_status_is_a_failure_and_nothing_more(entry, mode):
     events = []

@@ -9,7 +9,7 @@ import pytest
 from agents import Agent, Runner, RunState, SQLiteSession, function_tool
 
 from lastcall import Guard, MemoryStore, Policy
-from lastcall_openai_agents import guard_agent, snapshot_of
+from lastcall_openai_agents import GuardHooks, guard_agent, snapshot_of
 from lastcall_openai_agents.runs import PAUSED
 
 from .playing import Kept
@@ -103,6 +103,35 @@ def test_what_another_process_paused_without_its_counts_is_a_run_of_its_own(mode
 
     assert asyncio.run(played()).final_output == "done"
     assert paying.ran == [1]
+
+
+def test_hooks_hear_of_a_call_that_another_process_let_wait(mode):
+    class Missing(Exception):
+        status_code = 404
+
+    def agent(*replies):
+        @function_tool(needs_approval=True, failure_error_function=lambda ctx, error: "try again")
+        async def pay(x: int) -> str:
+            raise Missing("no such account")
+
+        return Agent("A", tools=[pay], model=script(*replies))
+
+    async def played():
+        first, second = Guard(), Guard(listeners=[events.append])
+        begun = agent(call("pay", {"x": 1}))
+        result = await asked(begun, "hi", mode, hooks=GuardHooks(first))
+        saved = json.dumps(result.to_state().to_json())
+        second.restore(snapshot_of(result, first))
+        PAUSED._waiting.clear()
+        again = agent("done")
+        result = await asked(again, await approved(again, saved), mode, hooks=GuardHooks(second))
+        return result, [each.output for each in result.new_items if hasattr(each, "output")]
+
+    events = []
+    result, told = asyncio.run(played())
+    assert result.final_output == "done"
+    assert [each.status for each in events if each.kind == "attempt"] == [404]
+    assert [said.startswith("Stopped: pay") for said in told] == [True]
 
 
 class LosingOnce(Kept):

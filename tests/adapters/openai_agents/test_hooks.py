@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
-from agents import Agent, CustomTool, ModelSettings, function_tool
+import pytest
+from agents import Agent, CustomTool, ModelSettings, RunHooks, function_tool
+from agents.lifecycle import RunHooksBase
 from agents.run_config import RunConfig
 
-from lastcall import Guard, Policy
+from lastcall import Guard, Policy, Switch
 from lastcall_openai_agents import GuardHooks, RunStopped, guard_agent
+from lastcall_openai_agents.functions import INVOKING
 
-from .scripted import call, custom_call, needs_errors, play, script, stubborn
+from .playing import Kept
+from .scripted import aplay, call, custom_call, play, script, stubborn
+from .test_tool_kinds import ASKS, Noting, outputs, tool_of, whole
 
 
 class Missing(Exception):
@@ -36,7 +42,6 @@ def test_a_refused_call_never_starts_and_the_model_reads_why(mode):
     assert len(guard.store) == 0
 
 
-@needs_errors
 def test_a_final_answer_that_was_raised_is_read_as_a_stop(mode):
     def body(n):
         raise Missing("no invoice")
@@ -48,7 +53,6 @@ def test_a_final_answer_that_was_raised_is_read_as_a_stop(mode):
     assert "Please try again" not in played.outputs["c1"]
 
 
-@needs_errors
 def test_the_formatter_of_ones_own_still_speaks(mode):
     def body(n):
         raise ValueError("plain")
@@ -177,3 +181,136 @@ def test_servers_that_are_not_guarded_are_watched_by_name():
     played = play(Agent("A", mcp_servers=[server], model=model), hooks=GuardHooks(Guard()))
     assert len(server.served) == 3
     assert isinstance(played.error, RunStopped)
+
+
+@pytest.mark.parametrize("kind", ["custom", "function"])
+@pytest.mark.parametrize("raises", [True, False])
+def test_what_came_of_a_call_is_heard_where_it_is_executed(kind, raises, mode):
+    shown = []
+
+    class Mine(RunHooks):
+        async def on_tool_start(self, context, agent, tool):
+            shown.append(tool)
+
+        async def on_tool_end(self, context, agent, tool, result):
+            shown.append(tool)
+
+    def answer():
+        if raises:
+            raise Missing("no such order")
+        return {"status_code": 404, "error": "no such order; please try again"}
+
+    tool = tool_of(kind, [], answer)
+    if raises and kind == "function":
+        tool = function_tool(
+            lambda: answer(),
+            name_override="function",
+            failure_error_function=lambda ctx, error: f"{error}. Please try again.",
+        )
+    guard = Guard()
+    agent = Agent("A", tools=[tool], model=script(ASKS[kind](1, "c1"), "done"))
+    played = play(agent, mode, hooks=GuardHooks(guard, Mine()))
+    assert played.outputs["c1"].startswith(f"Stopped: {kind}")
+    assert "HTTP 404" in played.outputs["c1"]
+    assert "try again" not in played.outputs["c1"].lower()
+    assert [each is tool for each in shown] == [True, True]
+
+
+def test_hooks_of_ones_own_may_pass_events_on(mode):
+    class Passing(RunHooks):
+        def __init__(self, inner):
+            for name in vars(RunHooksBase):
+                if name.startswith("on_"):
+                    setattr(self, name, getattr(inner, name))
+
+    def body(n):
+        raise Missing("no invoice")
+
+    made = agent(
+        body,
+        script(call("work", {"n": 1}), "done"),
+        failure_error_function=lambda ctx, error: "Please try again.",
+    )
+    played = play(made, mode, hooks=Passing(GuardHooks(Guard())))
+    assert played.outputs["c1"].startswith("Stopped: work")
+
+
+def test_runs_without_them_are_none_of_their_business(mode):
+    heard = []
+    GuardHooks(Guard(Policy(max_calls=1), listeners=[heard.append]))
+    model = script(*[call("work", {"n": n}, f"c{n}") for n in range(3)], "done")
+    played = play(agent(lambda n: f"ok {n}", model), mode)
+    assert list(played.outputs.values()) == ["ok 0", "ok 1", "ok 2"]
+    assert heard == []
+
+
+def test_a_release_that_executes_tools_otherwise_leaves_what_the_model_reads(monkeypatch, mode):
+    heard = []
+    guard = Guard(listeners=[heard.append])
+    hooks = GuardHooks(guard)
+    for seam in INVOKING:
+        monkeypatch.setattr(*seam.place, inspect.unwrap(getattr(*seam.place)))
+
+    def body(n):
+        if n:
+            raise ValueError("plain")
+        return {"status_code": 404, "error": "no such order"}
+
+    asks = [call("work", {"n": n}, f"c{i}") for i, n in enumerate([1, 0, 0])]
+    played = play(agent(body, script(*asks, "done")), mode, hooks=hooks)
+    assert [each.outcome for each in heard if each.kind == "attempt"] == ["error", "error"]
+    # That the answer was final is read when the call is made again.
+    assert [said.startswith("Stopped: ") for said in played.outputs.values()] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("kind", ASKS)
+def test_every_kind_of_tool_is_guarded(kind, mode):
+    done, heard = [], []
+    guard = Guard(Policy(max_calls=3), listeners=[heard.append])
+    asks = [ASKS[kind](i, f"c{i}") for i in range(10)]
+    made = Agent("A", tools=[tool_of(kind, done)], model=script(*asks, "done"))
+    played = play(made, mode, hooks=GuardHooks(guard))
+    assert len(done) == 3
+    assert (played.stop.reason, played.requests) == ("ceiling", 4)
+    assert isinstance(played.error, RunStopped)
+    assert [each.outcome for each in heard if each.kind == "attempt"] == ["ok"] * 3
+    assert whole(played)
+    if kind != "computer":
+        assert "Stopped: " in str(outputs(played)[3])
+
+
+@pytest.mark.parametrize("kind", ASKS)
+def test_a_permissive_guard_changes_nothing_of_any_kind(kind, mode):
+    def played(guarding):
+        seen = Noting()
+        asks = [[ASKS[kind](1, "c1"), ASKS[kind](2, "c2")], ASKS[kind](1, "c3"), "done"]
+        made = Agent("A", tools=[tool_of(kind, [])], model=script(*asks))
+        found = play(made, mode, hooks=guarding(seen))
+        return outputs(found), found.result.final_output, seen.events
+
+    permissive = lambda seen: GuardHooks(Guard(Policy.permissive()), seen)
+    assert played(permissive) == played(lambda seen: seen)
+
+
+def test_what_is_stopped_from_outside_while_a_person_is_asked_does_not_begin(mode, tmp_path):
+    ran, session = [], Kept()
+    switch = Switch(tmp_path / "switch.json", ttl=0)
+    guard = Guard(switch=switch)
+    model = script([call("work", {"n": n}, f"c{n}") for n in range(2)], "never")
+    made = agent(lambda n: ran.append(n) or "ok", model, needs_approval=True)
+
+    async def scene():
+        options = {"hooks": GuardHooks(guard), "session": session}
+        state = (await aplay(made, mode, **options)).result.to_state()
+        for item in state.get_interruptions():
+            state.approve(item)
+        switch.kill(all=True)
+        return await aplay(made, mode, state, **options)
+
+    played = asyncio.run(scene())
+    assert ran == []
+    assert isinstance(played.error, RunStopped)
+    assert played.stop.reason == "kill"
+    # Both calls are answered, and none was called off in the middle.
+    assert [said.startswith("Stopped: ") for said in played.outputs.values()] == [True, True]
+    assert not played.unanswered

@@ -24,7 +24,7 @@ from agents import (
 from agents.tool_context import ToolContext
 
 from lastcall import Guard, Policy
-from lastcall_openai_agents import guard_agent, guard_tool, guard_tools
+from lastcall_openai_agents import GuardHooks, guard_agent, guard_tool, guard_tools
 
 from .scripted import call, custom_call, play, script
 
@@ -131,9 +131,9 @@ CASES = [
 ]
 
 
-def seen(tool, args, mode):
+def seen(tool, args, mode, **options):
     agent = Agent("A", tools=[tool], model=script(call(tool.name, args), "done"))
-    played = play(agent, mode)
+    played = play(agent, mode, **options)
     if played.error is not None:
         return type(played.error), str(played.error), type(played.error.__cause__)
     paused = [each.tool_name for each in played.result.interruptions]
@@ -143,6 +143,11 @@ def seen(tool, args, mode):
 @pytest.mark.parametrize(("tool", "args"), CASES, ids=lambda v: getattr(v, "name", str(v)))
 def test_results_and_errors_are_the_same(tool, args, mode):
     assert seen(guard_tool(tool, Guard()), args, mode) == seen(tool, args, mode)
+
+
+@pytest.mark.parametrize(("tool", "args"), CASES, ids=lambda v: getattr(v, "name", str(v)))
+def test_hooks_change_neither(tool, args, mode):
+    assert seen(tool, args, mode, hooks=GuardHooks(Guard())) == seen(tool, args, mode)
 
 
 @pytest.mark.parametrize("tool", [case[0] for case in CASES], ids=lambda tool: tool.name)

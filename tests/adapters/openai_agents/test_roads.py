@@ -9,10 +9,8 @@ What differs, and why:
   them; else the loop decides which of two equal ones is the second.
 - `GuardHooks` decides about a whole reply before any of its calls begins: what one of them brings can
   refuse none of its siblings.
-- `GuardHooks` hears what a tool returned when it is on its way to the model: that it was a stop, the model
-  reads when it makes the call again. What a tool raises, it does tell.
 - A function of the SDK fails by raising alone. A failure that is returned comes from an MCP server, whose
-  name is part of the call's fingerprint; hooks see it as any text.
+  name is part of the call's fingerprint, where it is known: hooks are told of the tool alone.
 """
 
 from __future__ import annotations
@@ -218,20 +216,9 @@ def test_the_run_comes_back_with_the_stop_that_ended_its_turn(corpus, policy, ro
 
 @on_every_road
 def test_the_model_reads_of_each_stop_and_every_call_is_answered(corpus, policy, road, mode):
-    failed = {
-        (run.file, number)
-        for run in chosen(corpus, policy)
-        for number, each in enumerate(run.calls)
-        if each.failed
-    }
     for file, turns in lives(corpus, policy, road, mode).items():
         for replay, life in turns:
-            stops = tuple(
-                met.number
-                for met in replay.met
-                if met.refused or road != "GuardHooks" or (file, met.number) in failed
-            )
-            assert life.told == stops, file
+            assert life.told == tuple(met.number for met in replay.met), file
             assert life.unanswered == (), file
 
 
@@ -254,7 +241,7 @@ def several(run: Transcript) -> bool:
 # What differs.
 
 
-@pytest.mark.parametrize("road", ["guard_agent", "instrument"])
+@pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("policy", ["default", "patient", "503 is final"])
 def test_a_failure_that_a_server_returns_is_as_one_that_a_tool_raises(corpus, policy, road):
     failing = [run for run in chosen(corpus, policy) if any(each.failed for each in run.calls)]
@@ -294,18 +281,10 @@ def test_hooks_decide_about_a_reply_before_any_of_its_calls_begins(road, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("road", [*ROADS, "guard_tools"])
-def test_hooks_hear_a_returned_stop_when_it_is_on_its_way(road, mode):
+def test_an_answer_that_is_a_stop_is_read_as_one(road, mode):
     answer = '{"status_code": 422, "error": "no such order"}'
     run = made(*[[replace(NO, result=answer, failed=None)]] * 2)
     (life,) = asyncio.run(lived(run, Policy(), road, mode))
     assert life.course.executed == (0,)
     assert [(met.number, met.refused) for met in life.course.met] == [(0, False), (1, True)]
-    assert life.told == ((1,) if road == "GuardHooks" else (0, 1))
-
-
-def test_hooks_see_a_failure_that_a_server_returns_as_any_text():
-    run = made(*[[NO]] * 2)
-    (life,) = asyncio.run(lived(run, Policy(), "GuardHooks", "run", served=True))
-    assert life.course.executed == (0, 1)
-    (life,) = asyncio.run(lived(run, Policy(), "guard_agent", "run", served=True))
-    assert life.course.executed == (0,)
+    assert life.told == (0, 1)

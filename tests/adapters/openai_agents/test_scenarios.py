@@ -9,7 +9,7 @@ from agents import Agent, function_tool
 from lastcall import Guard
 from lastcall_openai_agents import GuardHooks, RunStopped, StopText, guard_agent, guard_tools
 
-from .scripted import aplay, call, needs_errors, play, script, stubborn
+from .scripted import aplay, call, play, script, stubborn
 
 
 class Unwell(Exception):
@@ -99,7 +99,6 @@ def test_guarded_tools_alone_end_an_unchanged_agent_with_an_exception(body, args
     assert isinstance(played.error, RunStopped)
 
 
-@needs_errors
 @runaways
 def test_a_function_that_is_only_decorated_ends_an_unchanged_agent(body, args, mode):
     ran = []
@@ -115,7 +114,6 @@ def test_a_function_that_is_only_decorated_ends_an_unchanged_agent(body, args, m
     assert isinstance(played.error, RunStopped)
 
 
-@needs_errors
 @runaways
 def test_hooks_alone_end_an_unchanged_agent(body, args, mode):
     ran = []

@@ -369,7 +369,8 @@ class TestDecoratedAlone:
         assert played.stop.reason == "ceiling"
         assert ran == [0]
 
-    def test_what_is_declared_at_the_function_holds_when_its_agent_is_guarded(self, mode):
+    @pytest.mark.parametrize("hooks", [False, True])
+    def test_what_is_declared_at_the_function_holds_when_its_agent_is_guarded(self, mode, hooks):
         guard = Guard()
         ran = []
 
@@ -379,7 +380,11 @@ class TestDecoratedAlone:
             ran.append(n)
             return f"ok {n}"
 
-        model = script(*[call("other", {"n": i}, f"c{i}") for i in range(3)], "done")
-        played = play(guard_agent(Agent("A", tools=[note], model=model), guard), mode)
+        model = script(*[call("other", {"n": i}, f"c{i}") for i in range(4)], "done")
+        agent = Agent("A", tools=[note], model=model)
+        if hooks:
+            played = play(agent, mode, hooks=GuardHooks(guard))
+        else:
+            played = play(guard_agent(agent, guard), mode)
         assert ran == [0]
         assert played.stop.tool == "other"

@@ -1,0 +1,338 @@
+"""Saved runs lived again by a function of the user's own, and what the command says of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import count
+
+import pytest
+
+from lastcall.cli import main
+from lastcall.transcripts import Transcript, read
+from lastcall.transcripts.prompt import prompts
+
+NUMBERS = count()
+
+
+def line(name, result=None, /, **args):
+    more = {} if result is None else {"result": result}
+    return json.dumps({"name": name, "args": args, **more})
+
+
+@pytest.fixture
+def live(tmp_path, monkeypatch, capsys):
+    """Lives *lines* again with an agent out of *source*."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def play(source, lines, *words, name="agent", json_too=True, prompt="go"):
+        module = f"lived_{next(NUMBERS)}"
+        (tmp_path / f"{module}.py").write_text(source)
+        (tmp_path / "run.jsonl").write_text("\n".join(lines))
+        told = ["--prompt", prompt] * (prompt is not None) + ["--json"] * json_too
+        code = main(["replay", "--live", f"{module}:{name}", *told, *words, "run.jsonl"])
+        out, err = capsys.readouterr()
+        if json_too:
+            out = [json.loads(each) for each in out.splitlines()]
+        return code, out, err, sys.modules.get(module)
+
+    return play
+
+
+PLAIN = """
+SAID = []
+
+def agent(prompt, tools):
+    SAID.append((prompt, sorted(tools), len(tools)))
+    for n in range(5):
+        SAID.append(tools["look"](q=n % 2))
+    return "done"
+
+async def awaited(prompt, tools):
+    return await tools["look"](q=0)
+
+class Agent:
+    async def __call__(self, prompt, tools):
+        return await tools["look"](q=1)
+
+by_class = Agent()
+
+def made():
+    return agent
+
+def stubborn(prompt, tools):
+    from lastcall import Stopped
+    for _ in range(30):
+        try:
+            tools["look"](q=0)
+        except Stopped as stopped:
+            SAID.append(stopped.stop.reason)
+    tools["look"](q=0)
+
+def failing(prompt, tools):
+    try:
+        tools["look"](q=0)
+    except Exception as error:
+        SAID.append(type(error.__cause__).__name__)
+
+def broken(prompt, tools):
+    raise ConnectionError("no route to\\nhost") from OSError("network is down")
+
+def unmade():
+    raise KeyError("MODEL_KEY")
+
+def nothing():
+    return 5
+
+def three(prompt, tools, more):
+    pass
+
+def named(prompt, *, tools):
+    pass
+"""
+LINES = [line("look", "nothing", q=0), line("look", "found", q=1), line("look", "more", q=0)]
+
+
+class TestFunctions:
+    def test_get_the_prompt_and_tools_that_answer_as_recorded(self, live):
+        code, (done,), _, module = live(PLAIN, LINES)
+        assert code == 0
+        assert module.SAID == [
+            ("go", ["look"], 1), "nothing", "found", "more", "found", "more",
+        ]  # fmt: skip
+        assert (done["calls"], done["recorded"], done["output"]) == (5, 3, "done")
+        assert done["diverged"] == {"index": 3, "tool": "look", "recorded": None}
+
+    @pytest.mark.parametrize(("name", "said"), [("awaited", "nothing"), ("by_class", "found")])
+    def test_may_be_awaited(self, live, name, said):
+        code, (done,), _, _ = live(PLAIN, LINES, name=name)
+        assert (code, done["output"]) == (0, said)
+
+    def test_are_stopped_by_an_exception(self, live):
+        code, (done,), _, module = live(PLAIN, LINES[:1], "--expect", "stop", name="stubborn")
+        assert code == 0
+        assert set(module.SAID) == {"same", "refusals"}
+        assert (done["error"], done["calls"]) == (None, 31)
+        code, (done,), _, _ = live(PLAIN, LINES[:1], "--expect", "clean", name="stubborn")
+        assert code == 1
+
+    def test_hear_of_failures_by_an_exception(self, live):
+        failed = json.dumps({"name": "look", "args": {"q": 0}, "result": "no such", "status": 422})
+        code, (done,), _, module = live(PLAIN, [failed], name="failing")
+        assert (code, module.SAID) == (0, ["RecordedFailure"])
+        assert [(stop["reason"], stop["status"]) for stop in done["stops"]] == [("terminal", 422)]
+
+    def test_are_told_of_what_was_not_recorded(self, live):
+        source = "def agent(prompt, tools):\n    return tools['else'](q=1)"
+        _, (done,), _, _ = live(source, LINES)
+        assert done["output"].startswith("There is no recording of this call of else.")
+        assert done["diverged"] == {"index": 0, "tool": "else", "recorded": "look"}
+
+    def test_are_told_of_results_that_were_not_recorded(self, live):
+        source = "def agent(prompt, tools):\n    return tools['look'](q=1)"
+        _, (done,), _, _ = live(source, [line("look", q=1)])
+        assert (done["unrecorded"], done["diverged"]) == (1, None)
+
+
+def test_calls_of_one_reply_may_come_in_any_order(live):
+    source = "def agent(prompt, tools):\n    tools['b'](); tools['a'](); tools['c']()"
+    lines = [
+        json.dumps({"name": n, "args": {}, "result": 1, "reply": str(n == "c")}) for n in "abc"
+    ]
+    assert live(source, lines)[1][0]["diverged"] is None
+    source = "def agent(prompt, tools):\n    tools['c'](); tools['a'](); tools['b']()"
+    assert live(source, lines)[1][0]["diverged"]["index"] == 0
+
+
+def test_of_many_turns_the_first_is_compared(live):
+    source = "def agent(prompt, tools):\n    tools['a']()"
+    lines = [json.dumps({"name": n, "args": {}, "result": 1, "turn": n == "b"}) for n in "ab"]
+    _, (done,), _, _ = live(source, lines)
+    assert (done["recorded"], done["diverged"]) == (1, None)
+
+
+def test_arguments_that_change_are_declared_by_the_policy(live, tmp_path):
+    source = "def agent(prompt, tools):\n    return tools['look'](q=1, at='now')"
+    lines = [line("look", "found", q=1, at="then")]
+    (tmp_path / "p.toml").write_text('[tools.look]\nvolatile = ["at"]\n')
+    assert live(source, lines)[1][0]["unrecorded"] == 1
+    _, (done,), _, _ = live(source, lines, "--policy", "p.toml")
+    assert (done["unrecorded"], done["output"], done["diverged"]) == (0, "found", None)
+
+
+def test_a_person_reads_where_it_diverged_and_was_stopped(live):
+    code, out, err, _ = live(PLAIN, LINES, name="stubborn", json_too=False)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "stop   run.jsonl  live: 31 calls in 0 requests; recorded: 3",
+        "       diverged at call 2: look; recorded: look with other arguments",
+        out.splitlines()[2],
+    ]
+    assert out.splitlines()[2].startswith("       call 5, look (same, scope call, fingerprint ")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("absent", "there is no absent in lived_"),
+        ("agnt", "did you mean 'agent'?"),
+        ("SAID", "an object of builtins.list is no agent that is known here"),
+        ("three", "the function three(prompt, tools, more) is no agent"),
+        ("named", "the function named(prompt, *, tools) is no agent"),
+        ("nothing", "an object of builtins.int is no agent"),
+        ("unmade", "making the agent failed: KeyError: 'MODEL_KEY'"),
+    ],
+)
+def test_what_is_no_agent_is_explained(live, name, problem):
+    code, out, err, _ = live(PLAIN, LINES, name=name)
+    assert (code, out) == (2, [])
+    assert problem in err
+    assert "--live lived_" in err
+
+
+@pytest.mark.parametrize(
+    ("agent", "problem"),
+    [
+        ("nowhere:agent", "there is no module nowhere, neither in "),
+        ("json.nowhere:agent", "there is no module json.nowhere"),
+        ("json", "write module:attribute"),
+        (":agent", "write module:attribute"),
+        (
+            "needy:agent",
+            "importing needy failed: ModuleNotFoundError: No module named 'missing_dep'",
+        ),
+        ("wrong:agent", "importing wrong failed: SyntaxError: "),
+    ],
+)
+def test_modules_that_do_not_import_are_explained(tmp_path, monkeypatch, capsys, agent, problem):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "needy.py").write_text("import missing_dep")
+    (tmp_path / "wrong.py").write_text("def agent(:")
+    (tmp_path / "run.jsonl").write_text("\n".join(LINES))
+    assert main(["replay", "--live", agent, "--prompt", "go", "run.jsonl"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, problem in err) == ("", True), err
+
+
+def test_an_agent_that_fails_is_named_with_why(live):
+    code, (done,), _, _ = live(PLAIN, LINES, name="broken")
+    assert code == 2
+    assert done["error"] == ("ConnectionError: no route to host (from OSError: network is down)")
+    _, out, _, _ = live(PLAIN, LINES, name="broken", json_too=False)
+    assert "its model is asked for real: are its key and network there?" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--what-if", "strict"), ("--good", "run.jsonl")],
+)
+def test_words_that_do_not_go_together(live, words):
+    assert live(PLAIN, LINES, *words)[0] == 2
+
+
+def test_a_prompt_is_for_living_alone(tmp_path, capsys):
+    (tmp_path / "run.jsonl").write_text("\n".join(LINES))
+    assert main(["replay", "--prompt", "go", str(tmp_path)]) == 2
+    assert "--live" in capsys.readouterr().err
+
+
+def test_without_a_prompt_it_is_asked_for(live):
+    code, out, err, _ = live(PLAIN, LINES, prompt=None)
+    assert (code, out) == (2, [])
+    assert (
+        "run.jsonl [run]: what the user said is not found in it; say it with --prompt TEXT" in err
+    )
+
+
+def test_no_transcripts_at_all(live):
+    code, out, err, _ = live(PLAIN, ["just words"])
+    assert (code, out) == (2, [])
+    assert "run.jsonl" in err
+
+
+CHAT = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": [{"type": "text", "text": "Where is my order?"}]},
+    {
+        "role": "assistant",
+        "tool_calls": [
+            {"id": "1", "function": {"name": "look", "arguments": '{"role": "user", "q": 0}'}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "1", "content": "here"},
+    {"role": "user", "content": "Thanks."},
+]
+
+
+def test_the_prompt_of_a_conversation_is_its_own(live, tmp_path):
+    source = "def agent(prompt, tools):\n    tools['look'](role='user', q=0)\n    return prompt"
+    (tmp_path / "chat.json").write_text(json.dumps(CHAT))
+    code, done, _, _ = live(source, LINES, "chat.json", prompt=None)
+    assert code == 2, "the log beside it has none"
+    (tmp_path / "run.jsonl").unlink()
+    assert [each["output"] for each in done] == ["Where is my order?"]
+    assert done[0]["diverged"] is None
+
+
+def test_each_run_of_a_file_has_its_own_prompt(tmp_path):
+    other = [{"role": "user", "content": "And mine?"}, *CHAT[2:]]
+    path = tmp_path / "many.jsonl"
+    path.write_text("\n".join(json.dumps({"messages": each}) for each in (CHAT, other)))
+    assert prompts(path, "openai-chat-messages", 2) == ["Where is my order?", "And mine?"]
+    assert prompts(path, "openai-chat-messages", 3) == [None] * 3
+    assert prompts(path, "jsonl", 1) == [None]
+    assert prompts(tmp_path / "absent", "openai-chat-messages", 1) == [None]
+
+
+def test_most_real_runs_tell_what_the_user_said(corpus):
+    told = {}
+    for row in map(json.loads, (corpus / "index.jsonl").read_text().splitlines()):
+        form = row["format"]
+        if len(told.setdefault(form, [])) >= 5:
+            continue
+        path = corpus / row["file"]
+        runs = [each for each in read(path) if isinstance(each, Transcript)]
+        told[form] += [said is not None for said in prompts(path, form, len(runs))][:5]
+    share = {form: sum(found) / len(found) for form, found in told.items() if found}
+    print(share)
+    assert {form for form, each in share.items() if each == 1} >= {
+        "tau-bench-traj", "tau2-results", "openai-chat-messages",
+    }  # fmt: skip
+
+
+def test_what_cannot_be_lived_is_named_and_the_rest_is_lived(live, tmp_path):
+    source = "class A:\n    @staticmethod\n    def b(prompt, tools):\n        return prompt"
+    (tmp_path / "chat.json").write_text(json.dumps(CHAT))
+    (tmp_path / "broken.json").write_text("[{")
+    code, (done,), err, _ = live(source, LINES, ".", prompt=None, name="A.b")
+    assert code == 2
+    assert done["output"] == "Where is my order?"
+    assert [part in err for part in ("broken.json: ", "run.jsonl [run]: what the user said")] == [
+        True,
+        True,
+    ]
+
+
+def test_what_is_beside_a_transcript_is_expected_of_its_life(live, tmp_path):
+    source = "def agent(prompt, tools):\n    for n in range(9): tools['look'](q=0)"
+    path = tmp_path / "night.transcript.jsonl"
+    path.write_text(LINES[0])
+    beside = tmp_path / "night.expect.toml"
+    beside.write_text('policy = "strict"\nexpect = "stop"\nreason = "refusals"\nby_call = 3\n')
+    words = ("--expect", "recorded", str(path))
+    code, done, _, _ = live(source, LINES, *words)
+    assert (code, [len(each["stops"]) > 0 for each in done]) == (1, [True, True])
+    code, out, _, _ = live(source, LINES, *words, json_too=False)
+    assert out.count("NOT AS EXPECTED") == 1
+    assert "run.jsonl  live: 5 calls in 0 requests; recorded: 3  NOT AS EXPECTED" in out
+
+
+def test_a_framework_that_cannot_be_loaded_says_how(live, monkeypatch):
+    """Where its extra is missing, the adapter's own words."""
+    monkeypatch.setitem(sys.modules, "langchain_core", sys)
+    monkeypatch.setitem(sys.modules, "lastcall_langchain.live", None)
+    code, _, err, _ = live(PLAIN, LINES, name="SAID")
+    assert code == 2
+    assert "--live import of lastcall_langchain.live" in err
