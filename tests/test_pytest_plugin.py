@@ -256,10 +256,10 @@ class TestTrouble:
             a_transcript_jsonl=rows,
             b_transcript_jsonl=rows,
             b_expect_toml='expect = "stop"\ntool = "other"\n',
-            test_x_py="""
-def test_x(lastcall_replay):
-    lastcall_replay("a.transcript.jsonl").assert_clean()
-""",
+            plain={
+                "test_x.py": "def test_x(lastcall_replay):\n"
+                "    lastcall_replay('a.transcript.jsonl').assert_clean()\n"
+            },
         )
         done = played()
         done.assert_outcomes(failed=3)
@@ -349,6 +349,12 @@ class TestUpdating:
         path = put(runs__b_txt="")
         assert f'policy = "{written}"' in path.with_name("a.expect.toml").read_text()
         played().assert_outcomes(passed=1)
+
+    def test_says_so_where_it_cannot(self, pytester, put, played):
+        put(a_transcript_jsonl=LOOP, a_expect_toml__x="in the way")
+        done = played("--lastcall-update")
+        done.assert_outcomes(failed=1)
+        done.stdout.fnmatch_lines(["not recorded: * Is a directory: *a.expect.toml'"])
 
     def test_never_records_what_cannot_be_read(self, pytester, put, played):
         put(a_transcript_jsonl=text(LOOP) + "{broken\n")

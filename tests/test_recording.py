@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastcall import Call, Guard, Outcome, Policy, Stopped, Usage, Where
+from lastcall import Call, Guard, Outcome, Policy, Stopped, ToolPolicy, Usage, Where
 from lastcall.recording import LEFT_OUT, Recorder
 from lastcall.redaction import Redactor
 from lastcall.replay import Replayer
@@ -111,7 +111,7 @@ POLICY = Policy(
 OUTCOMES = st.sampled_from(
     [
         Outcome(content="same"),
-        Outcome(content="same"),
+        Outcome(content="same", kept='"same"'),
         Outcome(content={"rows": [1, 2], "at": "12:00:01"}),
         Outcome(content={"rows": [1, 2], "at": "12:00:02"}),
         Outcome("error", "no such field", 422, "final", "no such field"),
@@ -533,3 +533,35 @@ def test_a_stopped_run_is_stopped_at_the_same_call(folder):
                 look(n)
     stops, _ = replayed(folder, Policy(max_calls=3))
     assert [index for index, *_ in stops["r"]] == [3, 4]
+
+
+def test_names_that_others_gave_hold_no_secrets_either(folder):
+    guard = Guard(listeners=[Recorder(folder)])
+    policy = ToolPolicy(writes=True)
+    where = Where(run="r", user="ann@example.com", tenant=SECRET)
+    call = Call("pay", {}, where, f"call {SECRET}", reply=SECRET, key=SECRET)
+    ticket = guard.decide(call, policy).ticket
+    guard.observe(ticket, Outcome("error", SECRET, error=SECRET))
+    written = "".join(path.read_text() for path in folder.iterdir())
+    assert SECRET not in written
+    assert "ann@example.com" not in written
+
+
+def test_a_write_that_was_answered_by_its_first_result_is_among_the_calls(folder):
+    guard = Guard(listeners=[Recorder(folder)])
+    paid = []
+    pay = guard.wrap(
+        lambda n: paid.append(n) or "paid", name="pay", writes=True, on_repeat="replay"
+    )
+    with guard.within(run="r"):
+        assert [pay(7), pay(7)] == ["paid", "paid"]
+        for _ in range(4):
+            try:
+                pay(7)
+            except Stopped as stopped:
+                last = stopped.stop
+    (found,) = (each for path in find([folder]) for each in read(path))
+    assert [each.result for each in found.calls[:4]] == ["paid"] * 4
+    done = Replayer().replay(found)
+    assert (done.stops[0].reason, done.stops[0].index) == ("repeat", 4)
+    assert last.reason in ("repeat", "refusals")

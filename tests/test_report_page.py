@@ -174,6 +174,17 @@ class TestFindings:
 
 
 class TestSaved:
+    def test_what_is_not_told_is_neither_an_equal_result_nor_a_success(self):
+        calls = [RecordedCall("look", {"n": 1}, reply=n) for n in range(9)]
+        lacks = frozenset({"errors", "results", "statuses"})
+        transcript = Transcript("f", "r", "x", calls, (), lacks)
+        page = run_page(transcript, Replayer().replay(transcript), Policy(), REDACTOR)
+        assert next(iter(figures(page))) == ("calls made", "9", "failures not told")
+        said = story(page.finding, page.stop, page.calls)
+        assert said.endswith(
+            "because equal calls kept coming, and what is not told counts as unchanged."
+        )
+
     def test_money_is_never_invented(self):
         page = paged(*[recorded(n, args={}, result="x") for n in range(10)])
         assert page.saved.cost is page.saved.all_cost is page.saved.tokens is None
@@ -351,6 +362,11 @@ class TestWriting:
         names = {each.tag.rsplit("}")[-1] for each in root.iter()}
         assert names <= {"svg", "title", "style", "rect", "g", "path", "text"}
 
+    def test_a_long_word_does_not_stick_out_of_the_picture(self):
+        page = paged(*(recorded(1, "word " + "x" * 300) for _ in range(9)))
+        lines = re.findall('<text class="head"[^>]*>([^<]*)<', svg(Page((page,), "")))
+        assert max(map(len, lines)) < 90
+
     def test_hostile_names_stay_text_in_every_format(self):
         bad = "</script><img src=x onerror=alert(1)>|`\n\x00\ud800"
         run = paged(*[recorded(n, bad, {bad: n % 3}, status=422, result=bad) for n in range(9)])
@@ -449,6 +465,12 @@ class TestCommand:
         assert run(capsys, "report", night, "-o", page)[0] == 2
         assert page.read_text() == "before"
         assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+    def test_an_error_names_the_file_that_was_asked_for(self, capsys, night, tmp_path):
+        for argv in (("baseline", night), ("tune", healthy_in(tmp_path / "good"), night)):
+            code, _, err = run(capsys, *argv, "-o", tmp_path / "no" / "p.toml")
+            assert code == 2
+            assert err.endswith(f"No such file or directory: '{tmp_path}/no/p.toml'\n")
 
     def test_a_link_stays_a_link_and_a_pipe_a_pipe(self, capsys, night, tmp_path):
         page, link, pipe = tmp_path / "page.html", tmp_path / "link.html", tmp_path / "pipe.html"

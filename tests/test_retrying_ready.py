@@ -285,8 +285,9 @@ class TestWrites:
 
 
 class TestLayers:
-    def test_only_one_retries(self, make_guard, clock, caplog):
-        guard = make_guard()
+    def test_only_one_retries(self, make_guard, clock):
+        events = []
+        guard = make_guard(listeners=[events.append])
         service = Service(guard, clock, "sync", answered(503))
         call = service.tool
         for name in ("client", "tool"):
@@ -295,7 +296,7 @@ class TestLayers:
             with guard.within(run=run), pytest.raises(httpx.HTTPStatusError):
                 call()
         assert service.requests == 6
-        said = [record.message for record in caplog.records]
+        said = [event.message for event in events if event.kind == "alert"]
         told = "get is retried inside client, which retries too: it makes one attempt"
         assert said.count(told) == 1
 

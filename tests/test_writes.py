@@ -102,6 +102,14 @@ def test_other_parameters_are_a_conflict_and_none_are_no_key(guard, pay, paid):
     assert paid == [7]
 
 
+def test_a_policy_that_names_an_identity_later_on_takes_nothing_for_a_conflict(make_guard):
+    guard = make_guard(Policy(tools={"pay": {"writes": True}}))
+    call = Call("pay", {"invoice": 7}, Where(run="r1"))
+    guard.observe(guard.decide(call).ticket, Outcome(content="paid"))
+    guard.reload(Policy(tools={"pay": {"writes": True, "identity": ("invoice",)}}))
+    assert guard.decide(call).ticket
+
+
 def test_tenants_and_tools_have_keys_of_their_own(guard, pay, paid):
     refund = guard.wrap(lambda invoice: paid.append(-invoice), name="refund", **ONCE)
     for tenant in ("a", "b"):
@@ -370,6 +378,16 @@ class TestAPerson:
         refused = guard.decide(again, policy)
         assert guard.pardon(refused) is None
         assert guard.decide(again, policy).stop.reason == "in_progress"
+
+    def test_who_lets_the_run_go_on_has_nothing_made_again(self, guard):
+        policy = ToolPolicy(**ONCE)
+        guard.observe(guard.decide(self.call(7), policy).ticket, Outcome("lost"))
+        for number in range(2):
+            again = replace(self.call(7), id=f"again-{number}", reply=f"m-{number}", size=1)
+            refused = guard.decide(again, policy)
+        assert (refused.stop.reason, refused.ending.reason) == ("unknown_outcome", "refusals")
+        assert guard.pardon(refused) is None
+        assert guard.decide(again, policy).stop.reason == "unknown_outcome"
 
     def test_may_let_one_pass_that_nobody_knows_of(self, guard):
         policy = ToolPolicy(**ONCE)

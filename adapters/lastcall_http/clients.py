@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from lastcall import Guard
-from lastcall_http.missing import loaded
+from lastcall_http.missing import KNOWN, loaded
 from lastcall_http.proxies import proxies
 from lastcall_http.transports import AsyncGuardTransport, GuardTransport
 
@@ -55,6 +55,8 @@ def parts(
     *settings*."""
     if library is None:
         library = "httpx2" if find_spec("httpx2") else "httpx"
+    elif library not in KNOWN:
+        raise ValueError(f"library is one of {', '.join(KNOWN)}, not {library!r}")
     ours = {name: settings.pop(name) for name in OURS if name in settings}
     inner = {name: settings.pop(name) for name in INNER if name in settings}
     return loaded(library), ours, inner

@@ -79,6 +79,7 @@ class Passage:
         call = self.call(ctx, frame, args, exists=exists)
         with inside(frame):
             if self.replays and not wait and self.guard.flying(call, self.declared):
+                frame.postpone(self.guard, ctx)
                 return None
             verdict = await self.decide(call, ctx, frame, wait=wait)
         if verdict.replay is not None:

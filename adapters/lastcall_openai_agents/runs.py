@@ -196,7 +196,7 @@ class Frame:
         self._begun: set[Key] = set()
         """Of those, the calls whose body waits for a person, and goes on."""
         self._again: set[Key] = set()
-        """Calls that wait for a person without leave, and are asked about again."""
+        """Calls that have no leave yet, about which a guard is asked when their body begins."""
         self._results: dict[Key, FirstResult] = {}
         self._requests: list[tuple[Guard, Ticket]] = []
         """Leave for the request to the model that comes next, or is on its way."""
@@ -278,6 +278,10 @@ class Frame:
         self._tickets[key] = ticket
         if begun:
             self._begun.add(key)
+
+    def postpone(self, guard: Guard, ctx: ToolContext[Any]) -> None:
+        """Have *guard* asked about the call of *ctx* when its body begins."""
+        self._again.add(key_of(guard, ctx))
 
     def keeps(self, guard: Guard, ctx: ToolContext[Any]) -> bool:
         """Whether the call of *ctx* has a ticket already, or what answers it."""

@@ -58,8 +58,8 @@ class TranscriptItem(pytest.Item):
         redactor = Redactor.of_environment()
         for found in read(self.path):
             if not isinstance(found, Transcript):
-                problem = f"{located(found)}: {found.problem}"
-                unreadable.append(f"unreadable: {redactor.text(problem)}")
+                said = redactor.text(f"{located(found)}: {found.problem}")
+                unreadable.append(f"unreadable: {said}")
                 continue
             done = replayer.replay(found)
             one = told.of(found.run)
@@ -97,7 +97,10 @@ class TranscriptItem(pytest.Item):
 
     def record(self, expectations: Expectations, path: Path) -> None:
         """Write them, and say so at the end of the session, in whichever process that is."""
-        expectations.write(path)
+        try:
+            expectations.write(path)
+        except OSError as error:
+            raise NotAsExpectedError(f"not recorded: {error}") from None
         self.user_properties.append((RECORDED, f"recorded {path}"))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -9,7 +9,6 @@ Run: python examples/shapes/retry_storm.py
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 import tenacity
 from story import HttpError, checked, line
 
-from lastcall import Guard, Stopped
+from lastcall import Event, Guard, Stopped
 from lastcall.retrying import RetryBudget, Share
 from lastcall.testing import FakeClock, Request, SimulatedProvider
 
@@ -28,18 +27,15 @@ LAYERS = ("client", "sdk", "tool", "agent")
 """From the inside out."""
 
 
-class Warnings(logging.Handler):
-    """Keeps what the guard warns of, once for each layer that it switches off."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.heard: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(record.getMessage())
+ALERTS: list[str] = []
+"""What the guard warns of."""
 
 
-WARNINGS = Warnings()
+def listen(event: Event) -> None:
+    """Keep alerts."""
+    if event.kind == "alert" and event.message:
+        ALERTS.append(event.message)
+
 
 Ask = Callable[[], dict[str, Any]]
 
@@ -77,7 +73,7 @@ def governed(
 def layers(count: int, *, guarded: bool) -> int:
     """Requests at the service for one question that passes so many layers."""
     clock = FakeClock()
-    guard = Guard(clock=clock)
+    guard = Guard(clock=clock, listeners=[listen])
     provider, ask = dead(clock)
     for name in LAYERS[:count]:
         ask = governed(clock, ask, guard, name) if guarded else ungoverned(clock, ask)
@@ -100,13 +96,12 @@ def crowd(budget: RetryBudget | None, *, guarded: bool) -> int:
 
 def main() -> None:
     """The multiplication, then the crowd."""
-    logging.getLogger("lastcall").addHandler(WARNINGS)
     print("One question, layers of three attempts, and a service that is down")
     for count in (3, 4):
         for guarded, label in ((False, "ungoverned"), (True, "governed")):
             requests = layers(count, guarded=guarded)
             line(f"{label}, {count} layers", f"{requests:>5} requests")
-    print(f"  the guard warns: {WARNINGS.heard[0]}")
+    print(f"  the guard warns: {ALERTS[0]}")
     print(f"{QUESTIONS} questions, one layer")
     line("ungoverned", f"{crowd(None, guarded=False):>5} requests")
     budget = Share(0.1)

@@ -374,8 +374,11 @@ def pardoning(
 ) -> Plan[None]:
     """A person let *call* pass: what led to *stops* is forgotten, and limits are raised by *more*."""
     turn: Turn = (records[0] or Turn()).at(call).pardoned(call, more, asked)
-    # A write that runs goes on running, whatever a person says of the next.
-    rules = {stop.rule for stop in stops if stop.reason != "in_progress"}
+    # A write that runs goes on running, whatever a person says of the next; and of none is forgotten what
+    # became of it where the person was asked about the end of the run.
+    ends = any(stop.ends_run for stop in stops)
+    kept = {stop.rule for stop in stops if stop.reason == "in_progress" or (ends and stop.key)}
+    rules = {stop.rule for stop in stops} - kept
     writes: list[tuple[int, Any]] = []
     for _, place, _, rule in lineup.asks:
         # Refusals that a person took back are none that the model ignored.

@@ -72,8 +72,8 @@ def keyed(call: Call, where: Where, tool: ToolPolicy) -> tuple[str | None, str]:
             volatile=tool.volatile,
         )
         if not tool.identity:
-            # It says all of them.
-            return key, ""
+            # It says all of them. A policy that names an identity later on must not take that for others.
+            return key, (key or "").rpartition(":")[2]
     return key, params_of(call.args, tool.volatile)
 
 

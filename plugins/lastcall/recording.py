@@ -104,11 +104,11 @@ class Recorder:
                 kind=call.kind if call.kind != "tool" else None,
                 fingerprint=None if call.kind == "model" else call.fingerprint,
                 near=vars(call).get("near"),
-                id=call.id,
-                reply=call.reply,
+                id=self._name_of(call.id),
+                reply=self._name_of(call.reply),
                 index=call.index or None,
                 size=call.size,
-                key=call.key,
+                key=self._name_of(call.key),
                 params=call.params or None,
                 tool=described(call.policy),
                 policy=call.version,
@@ -146,6 +146,7 @@ class Recorder:
                 transport=outcome.transport or None,
                 unrecorded=not outcome.recorded or None,
                 unstarted=not outcome.started or None,
+                kept=outcome.kept is not None or None,
                 cost=None if outcome.cost is None else str(outcome.cost),
                 usage=used(outcome.usage),
                 stopped=[[stop.reason, stop.scope] for stop in stops] or None,
@@ -175,6 +176,10 @@ class Recorder:
 
     def _text(self, text: str) -> str:
         return text if self._redact is None else self._redact.text(text)
+
+    def _name_of(self, name: str | None) -> str | None:
+        """A name that somebody else gave, and may have put anything into."""
+        return None if name is None else self._text(name)
 
     def _turn_over(self, run: str | None) -> None:
         """Have a file to write a call of *run* to: the next one where this is full."""

@@ -68,6 +68,47 @@ OPEN = 1_000
 """Turns whose records are kept: most transcripts finish one before the next, some go back and forth."""
 
 
+class Found:
+    """The stops of one run while it is replayed."""
+
+    def __init__(self) -> None:
+        self._stops: list[ReplayedStop] = []
+        self._further = 0
+        self._first: int | None = None
+        self._by: set[str | None] = set()
+
+    def add(self, index: int, stop: Stop | None) -> None:
+        """The call of that index met *stop*, if any."""
+        if stop is None:
+            return
+        self._by.add(stop.rule)
+        if len(self._stops) < MOST_STOPS:
+            self._stops.append(shown(index, stop))
+        else:
+            self._further += 1
+        if not stop.executed:
+            self._first = index if self._first is None else min(self._first, index)
+
+    def replayed(
+        self, transcript: Transcript, policy: Policy, lacks: frozenset[Aspect]
+    ) -> Replayed:
+        """What became of *transcript*, of which rules could not see what it *lacks*."""
+        total = len(transcript.calls)
+        first = total if self._first is None else self._first
+        return Replayed(
+            transcript.file,
+            transcript.run,
+            transcript.format,
+            total,
+            first,
+            tuple(self._stops),
+            total - first,
+            self._further,
+            tuple(sorted(transcript.lacks)),
+            unjudged(policy, lacks, self._by),
+        )
+
+
 class Replayer:
     """Replays one run after the other; memory grows neither with their number nor with their length."""
 
@@ -84,10 +125,8 @@ class Replayer:
             return self._relived(transcript)
         thread = f"{transcript.file}:{transcript.run}"
         replies = deque(transcript.replies if self._requests else ())
-        stops: list[ReplayedStop] = []
-        further, first, total = 0, None, len(transcript.calls)
+        found = Found()
         runs: OrderedDict[str, None] = OrderedDict()
-        by: set[str | None] = set()
         self._failed = False
         for index, (recorded, size) in enumerate(in_replies(transcript.calls)):
             # Recorded clocks jump; what happened later is never earlier.
@@ -110,69 +149,26 @@ class Replayer:
             over = None
             while replies and replies[0].reply <= recorded.reply:
                 over = self._requested(where, replies.popleft()) or over
-            stop = over or self._judged(call, recorded)
-            if stop is None:
-                continue
-            by.add(stop.rule)
-            if len(stops) < MOST_STOPS:
-                stops.append(shown(index, stop))
-            else:
-                further += 1
-            if first is None and not stop.executed:
-                first = index
+            found.add(index, over or self._judged(call, recorded))
         for run in runs:
             self._guard.finish(run)
         self._anew()
         lacks = transcript.lacks - {"errors"} if self._failed else transcript.lacks
-        first = total if first is None else first
-        return Replayed(
-            transcript.file,
-            transcript.run,
-            transcript.format,
-            total,
-            first,
-            tuple(stops),
-            total - first,
-            further,
-            tuple(sorted(transcript.lacks)),
-            unjudged(self._guard.policy, lacks, by),
-        )
+        return found.replayed(transcript, self._guard.policy, lacks)
 
     def _relived(self, transcript: Transcript) -> Replayed:
         """What the guard would have done to a recording of our own, as it was live."""
         self._now = 0.0
-        stops: list[ReplayedStop] = []
-        further, first, total = 0, None, len(transcript.calls)
-        by: set[str | None] = set()
+        found = Found()
         runs: set[str | None] = set()
         for index, verdict in Reliving(self._guard, self._at).verdicts(transcript):
             runs.add(verdict.call.where.run)
-            stop = verdict.ending or verdict.stop
-            if stop is None or index is None:
-                continue
-            by.add(stop.rule)
-            if len(stops) < MOST_STOPS:
-                stops.append(shown(index, stop))
-            else:
-                further += 1
-            if not stop.executed:
-                first = index if first is None else min(first, index)
+            if index is not None:
+                found.add(index, verdict.ending or verdict.stop)
         for run in runs:
             self._guard.finish(run or "")
         self._anew()
-        first = total if first is None else first
-        return Replayed(
-            transcript.file,
-            transcript.run,
-            transcript.format,
-            total,
-            first,
-            tuple(stops),
-            total - first,
-            further,
-            tuple(sorted(transcript.lacks)),
-            unjudged(self._guard.policy, transcript.lacks, by),
-        )
+        return found.replayed(transcript, self._guard.policy, transcript.lacks)
 
     def _at(self, now: float) -> None:
         # Recorded clocks jump; what happened later is never earlier.

@@ -119,6 +119,7 @@ class Ledger:
             notes = self._running.pop(run, None)
             if notes is not None:
                 notes.finished = True
+                notes.unshow()
                 self._finished.pop(run, None)
                 self._finished[run] = notes
                 while len(self._finished) > FINISHED:
@@ -204,6 +205,11 @@ class Notes:
             self._blocked[stop.dependency] = None
         if stop.ends_run and self.ended is None:
             self.ended = stop
+
+    def unshow(self) -> None:
+        """Nothing is shown again and again from now on."""
+        for one in self._kept:
+            one.shown = None
 
     def results(self) -> tuple[Gathered, ...]:
         """The results, oldest first."""

@@ -114,6 +114,11 @@ class Reporter:
         self._ledger.notes(call)
         made = "" if replay.run is None else f" in run {legible(replay.run)}"
         self._say("replayed", call, message=f"answered by its first result{made}", standby=standby)
+        if self._witnesses:
+            now = self._now()
+            self._witnesses.decided(call, (), now)
+            answer = Outcome(content=replay.result, kept=replay.kept)
+            self._witnesses.settled(call, answer, (), now)
 
     def granted(self, call: Call, shadow: tuple[Stop, ...]) -> None:
         """*call* may be made, though rules which do not enforce would have made stops of it."""

@@ -108,8 +108,7 @@ def replace(path: Path, text: bytes) -> None:
         beside_it.replace(path)
     except OSError as error:
         # Nobody has heard of the file beside it.
-        error.filename, error.filename2 = str(path), None
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         beside_it.unlink(missing_ok=True)
 

@@ -97,7 +97,7 @@ def wrapped(text: str, most: int) -> Iterator[str]:
     line = ""
     for word in text.split():
         if line and len(line) + len(word) >= most:
-            yield line
+            yield cut(line, most + 20)
             line = ""
         line = f"{line} {word}".strip()
     yield cut(line, most + 20)

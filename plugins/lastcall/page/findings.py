@@ -45,6 +45,12 @@ FEW: Final = 20
 ANSWERED: Final = {"terminal": "its answer was final, and asking again could not change it"}
 """The same of a call whose answer was the stop, where that is said otherwise."""
 
+UNTOLD: Final = {
+    "same": "equal calls kept coming, and what is not told counts as unchanged",
+    "cycle": "the same few calls went round, and what is not told counts as unchanged",
+}
+"""The same where a transcript has no results."""
+
 NAMES: Final = 6
 """Arguments that are named one by one."""
 
@@ -180,6 +186,8 @@ def story(finding: Finding, stop: ReplayedStop | None, calls: int) -> str:
         status = "" if stop.status is None else f" (HTTP {stop.status})"
         why = WHY.get(stop.reason, f"the rule `{quotable(stop.reason)}` says so")
         verb = "would have been refused" if stop.refused else f"would have ended the {stop.scope}"
+        if all(word == "not told" for word, _ in finding.answers):
+            why = UNTOLD.get(stop.reason, why)
         if not stop.refused:
             why = ANSWERED.get(stop.reason, why)
         tool = quotable(stop.tool)

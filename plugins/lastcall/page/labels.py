@@ -116,7 +116,9 @@ def under(run: RunPage) -> float:
 
 def figures(run: RunPage) -> Iterator[tuple[str, str, str]]:
     """The numbers of a run: what it is, the number, and what there is to add."""
-    yield "calls made", f"{run.calls:,}", f"{run.failed:,} failed" if run.failed else "none failed"
+    untold = {"errors", "statuses"} <= set(run.lacks)
+    none = "failures not told" if untold else "none failed"
+    yield "calls made", f"{run.calls:,}", f"{run.failed:,} failed" if run.failed else none
     if run.stop is None:
         yield "would have been stopped", "none", ""
     else:

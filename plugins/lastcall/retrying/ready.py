@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from tenacity import AsyncRetrying, RetryCallState, Retrying
 
 from lastcall.call import Call, Outcome
-from lastcall.events import log
 from lastcall.idempotency import remembered
 from lastcall.policy_file import PolicyError, explained
 from lastcall.retrying.budgets import RetryBudget
@@ -96,8 +95,6 @@ class Retries:
             self._tool = ToolPolicy(**tool)
         except ValidationError as error:
             raise PolicyError(explained(error, (*SETTINGS, *ToolPolicy.model_fields))) from None
-        self.warned: set[tuple[str, str]] = set()
-        """The layers that were named already: an inner one, and one around it."""
 
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]:
         """*fn*, guarded and retried, with its name, signature and docstring. Takes `def` and `async def`."""
@@ -384,12 +381,8 @@ class Run:
             return True
         outer = LAYERS.get()[:-1]
         if outer:
-            both = (self.call.name, outer[-1])
-            if both not in self.by.warned:
-                self.by.warned.add(both)
-                log.warning(
-                    "%s is retried inside %s, which retries too: it makes one attempt", *both
-                )
+            told = f"{self.call.name} is retried inside {outer[-1]}, which retries too: it makes one attempt"
+            self.guard.warned(self.call, told)
             return True
         pause = state.upcoming_sleep
         late = self.ends is not None and self.guard.clock() + pause >= self.ends

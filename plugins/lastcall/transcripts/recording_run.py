@@ -101,6 +101,8 @@ class Run:
             transport=bool(row.get("transport")),
             cost=None if cost is None else Decimal(cost),
             started=not row.get("unstarted"),
+            # That it was kept counts; replay hands it to nobody.
+            kept="null" if row.get("kept") else None,
         )
         for name in ("digest", "like"):
             if row.get(name) is not None:

@@ -110,6 +110,24 @@ def test_a_429_whose_body_breaks_is_one_all_the_same(http, serve, guard, layer):
     assert service.requests == 2
 
 
+def test_a_429_that_cannot_be_decoded_is_one_all_the_same(guard):
+    def answer(request):
+        stream = httpx2.ByteStream(b"no gzip")
+        return httpx2.Response(429, headers={"Content-Encoding": "gzip"}, stream=stream)
+
+    read = []
+    with httpx2.Client(transport=GuardTransport(guard, httpx2.MockTransport(answer))) as http:
+
+        @guard.wrap
+        def tool():
+            with http.stream("GET", "http://x/") as got:
+                read.append((got.status_code, b"".join(got.iter_raw())))
+
+        with guard.within(run="r"):
+            tool()
+    assert read == [(429, b"no gzip")]
+
+
 @pytest.mark.parametrize("colour", ["sync", "async"])
 class TestLongAnswers:
     """A 429 that goes on and on is looked at as far as its beginning, and comes whole to who reads it."""

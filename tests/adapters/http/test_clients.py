@@ -510,3 +510,8 @@ def test_guards_are_told_apart(serve):
         tool = theirs.wrap(lambda: f"said {http.get(service.url).status_code}", name="tool")
         with theirs.within(run="r"):
             assert tool() == "said 422"
+
+
+def test_a_library_that_is_none_of_ours():
+    with pytest.raises(ValueError, match="one of httpx2, httpx, not 'urllib'"):
+        client(Guard(), library="urllib")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from requests import Request
 
 from lastcall_http.passage import Passage, Wire, causes, shorter
@@ -24,6 +26,7 @@ def test_it_is_settled_once(make_guard):
             passage.answered(503, {}, None)
             passage.settle()
             passage.settle()
+            asyncio.run(passage.asettle())
             return {"status_code": 200}
 
         tool()

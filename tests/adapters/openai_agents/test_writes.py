@@ -111,6 +111,8 @@ class Approved:
         self.clock = FakeClock()
 
     def agent(self, guard: Guard, *replies: Any) -> Agent[Any]:
+        """The agent whose model gives *replies*."""
+
         async def pay(invoice: int) -> str:
             """Pay."""
             self.paid.append(invoice)
@@ -120,7 +122,7 @@ class Approved:
         return guard_agent(agent, guard) if self.entry == "guard_agent" else agent
 
     async def run(self, *, here: bool, late: float = 0.0, hooks: bool = True) -> str:
-        """What the model reads of the write in a run whose approval comes *late*, *here* or in another
+        """What the model reads of the write, which it asks for twice, in a run whose approval comes *late*, *here* or in another
         process."""
 
         def worker() -> tuple[Guard, dict[str, Any]]:
@@ -128,7 +130,8 @@ class Approved:
             return guard, {"hooks": GuardHooks(guard)} if self.entry == "GuardHooks" else {}
 
         guard, options = worker()
-        agent = self.agent(guard, call("pay", {"invoice": 7}), "done")
+        both = [call("pay", {"invoice": 7}, "c1"), call("pay", {"invoice": 7}, "c2")]
+        agent = self.agent(guard, both, "done")
         result = await Runner.run(agent, "hi", **options)
         state = result.to_state()
         self.clock.tick(late)
@@ -141,8 +144,8 @@ class Approved:
         for item in state.get_interruptions():
             state.approve(item)
         result = await Runner.run(agent, state, **(options if hooks else {}))
-        (said,) = (item.output for item in result.new_items if hasattr(item, "output"))
-        return str(said)
+        said = {str(item.output) for item in result.new_items if hasattr(item, "output")}
+        return ", ".join(said)
 
 
 @pytest.mark.parametrize("entry", ["guard_agent", "GuardHooks"])
