@@ -13,6 +13,7 @@ from lastcall.commands.recorded import Wanted
 from lastcall.course import Diverged
 from lastcall.live import Lived
 from lastcall.live_agent import AgentError, LiveAgent
+from lastcall.page.visible import one_line
 from lastcall.policy import Policy
 from lastcall.transcripts import Transcript, Unreadable, read
 from lastcall.transcripts.prompt import prompts
@@ -43,11 +44,12 @@ def relived(
                 if isinstance(found, Unreadable):
                     unreadable += 1
                     at = found.file if found.line is None else f"{found.file}:{found.line}"
-                    print(f"lastcall: {at}: {found.problem}", file=sys.stderr)
+                    print(f"lastcall: {one_line(f'{at}: {found.problem}')}", file=sys.stderr)
                     continue
                 if prompt is None:
                     unreadable += 1
-                    print(f"lastcall: {found.file} [{found.run}]: {UNSAID}", file=sys.stderr)
+                    where = one_line(f"{found.file} [{found.run}]")
+                    print(f"lastcall: {where}: {UNSAID}", file=sys.stderr)
                     continue
                 try:
                     done = agent.relive(found, prompt, policy)
@@ -104,7 +106,8 @@ def told(done: Lived, missed: str | None, place: Callable[..., str]) -> str:
     if done.error is not None:
         hint = "" if done.calls else "; its model is asked for real: are its key and network there?"
         lines.append(f"the agent failed: {done.error}{hint}")
-    return "\n       ".join(lines)
+    # What others named, or a service answered, does nothing to a terminal.
+    return "\n       ".join(map(one_line, lines))
 
 
 def course(diverged: Diverged | None) -> str:

@@ -63,16 +63,10 @@ def read(path: Path, *, limit: int = LIMIT) -> Iterator[Transcript | Unreadable]
         if reader is None:
             yield _unknown(document)
             return
-        empty = True
         for told in reader.read(document):
             yield from document.broken()
             yield _complete(told, reader) if isinstance(told, Transcript) else told
-            empty = False
-        for told in document.broken():
-            yield told
-            empty = False
-        if empty:
-            yield Unreadable(str(path), None, f"{reader.name}: no run in it")
+        yield from document.broken()
     except Exception as error:
         # One reader's mistake, maybe a plug-in's, must not end the reading of the other files.
         yield from document.broken()

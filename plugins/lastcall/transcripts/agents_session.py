@@ -56,5 +56,8 @@ class AgentsSession:
                     items.hear(item, ts=seconds(saved))
         except DAMAGED as error:
             yield Unreadable(file, None, f"a damaged database: {error}")
+        else:
+            if session is None:
+                yield Unreadable(file, None, "no session in it")
         if session is not None:
             yield Transcript(file, names.name(text(session)), self.name, pairing.calls())

@@ -52,10 +52,11 @@ class LangGraphCheckpoints:
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a thread, and one each part of it (`thread/namespace`) that keeps messages of its own."""
-        file, names = str(document.path), Names(document)
+        file, names, empty = str(document.path), Names(document), True
         try:
             with reading(document.path) as database:
                 for thread, space, checkpoint, kind, blob in database.execute(LAST):
+                    empty = False
                     name = f"{thread}/{space}" if space else str(thread)
                     try:
                         channel, messages = _messages(kind, blob)
@@ -75,6 +76,9 @@ class LangGraphCheckpoints:
                         )
         except DAMAGED as error:
             yield Unreadable(file, None, f"a damaged database: {error}")
+            return
+        if empty:
+            yield Unreadable(file, None, "no checkpoint in it")
 
 
 def _heard(messages: list[dict[str, Any]]) -> Pairing:
