@@ -161,7 +161,8 @@ class Notice(Struct, frozen=True, gc=False):
 class Tally(Protocol):
     """A rule over counters that many workers share; the store executes them itself, so they are exact.
 
-    The window of a counter belongs into its key: one counter has windows of one length. Some more members
+    The window of a counter belongs into its key, and so does the zone that it has an offset of: one counter
+    has windows of one length and one beginning at any time. Some more members
     are optional. `overdue(call, taken_at, now) -> str | None` says of a call that is over whether it held
     what it took for too long. `unplaced(call) -> tuple[str, ...]` says which limits cannot be applied
     because it is not known whose call this is, and what to do about it. `amount(claim, count) -> int |

@@ -219,7 +219,7 @@ windows = st.sampled_from([None, 10.0, 0.1, 3600.0])
 claims = st.one_of(
     st.builds(
         lambda n, amount, limit, window, offset: Take(
-            (USER, "n", f"{n}/{window}"), amount, limit, window, offset
+            (USER, "n", f"{n}/{window}/{offset}"), amount, limit, window, offset
         ),
         st.integers(0, 2),
         amounts,
@@ -268,7 +268,13 @@ def test_the_script_in_redis_and_its_python_twin_agree(stores, played):
     for step, asked, given_back in played:
         now += step
         back = [
-            Give((USER, "n", f"{each[1]}/{each[3]}"), each[2], each[3], now - each[4], each[5])
+            Give(
+                (USER, "n", f"{each[1]}/{each[3]}/{each[5]}"),
+                each[2],
+                each[3],
+                now - each[4],
+                each[5],
+            )
             if isinstance(each, tuple)
             else each
             for each in given_back
