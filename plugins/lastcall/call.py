@@ -40,6 +40,9 @@ class Where(Struct, frozen=True, gc=False):
 
 NOWHERE = Where()
 
+TEXT = frozenset((str, type(None)))
+"""The types of names."""
+
 
 def as_text(value: Any) -> str | None:
     """*value*, a number or a UUID perhaps, as the text that a store gives back for it."""
@@ -51,10 +54,7 @@ def as_text(value: Any) -> str | None:
 def in_text(where: Where) -> Where:
     """*where* with names that are text."""
     names = (where.run, where.turn, where.thread, where.agent, where.user, where.tenant, where.lane)
-    for each in (*names, *where.path):
-        if type(each) is not str and each is not None:
-            break
-    else:
+    if TEXT.issuperset(map(type, names)) and TEXT.issuperset(map(type, where.path)):
         return where
     return Where(
         as_text(where.run),
@@ -112,7 +112,7 @@ class Call(Struct, frozen=True, dict=True):
     time: float = 0.0
     """When it is decided about, in epoch seconds."""
 
-    @property
+    @lazy
     def name(self) -> str:
         """The tool's name with its server's, where there is one: `server/tool`."""
         return self.tool if self.server is None else f"{self.server}/{self.tool}"
@@ -189,7 +189,7 @@ class Outcome(Struct, frozen=True, dict=True):
         """Whether nobody knows if the request was carried out: no answer came, or one that does not say."""
         return self.transport or self.status in DOUBTFUL
 
-    @property
+    @lazy
     def known(self) -> bool:
         """Whether there is a result to compare; what was called off, or waits, brought none."""
         return self.recorded and self.kind in ("ok", "error")

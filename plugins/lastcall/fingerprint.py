@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from functools import lru_cache
 from hashlib import sha256
 from json import dumps, loads
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 from unicodedata import is_normalized, normalize
 
 import orjson
@@ -19,7 +19,7 @@ from msgspec import DecodeError
 from msgspec.json import Decoder
 
 from lastcall.mask import masked
-from lastcall.scalars import Unparsed, scalar, text
+from lastcall.scalars import SCALARS, Unparsed, text
 from lastcall.walk import fields, walked
 
 __all__ = ["arguments", "canonical", "digest", "encoded", "exact", "loose", "masked_digest"]
@@ -83,13 +83,13 @@ def loose(name: str, args: object, volatile: Collection[str] = (), *, strict: bo
 
     *strict* (a write) forgives names alone.
     """
-    given = arguments(args, volatile)
+    given = args if type(args) is dict and not volatile else arguments(args, volatile)
     shape = _strict_shape if strict else _loose_shape
     if type(given) is Unparsed:
         data = b"unparsed" + (text(given.text) if strict else _folded(given.text))
     else:
         data = _shaped(given, shape)
-    return _hash(data + b"\0" + text(name))
+    return sha256(data + b"\0" + text(name)).hexdigest()[:16]
 
 
 def encoded(content: object) -> str | bytes:
@@ -99,28 +99,20 @@ def encoded(content: object) -> str | bytes:
 
 def digest(data: str | bytes) -> str:
     """16 hex characters of what `encoded` gave."""
-    return _hash_text(data) if isinstance(data, str) else _hash(data)
+    if isinstance(data, str):
+        # An opening quote alone: no canonical JSON of a structure begins with one.
+        data = b'"' + str.encode(data, "utf-8", "surrogatepass")
+    return sha256(data).hexdigest()[:16]
 
 
 def masked_digest(data: str | bytes) -> str:
     """The same without what changes by itself; `digest` where there is nothing such."""
-    if isinstance(data, str):
-        return _hash_text(masked(data))
-    return _hash(masked(data.decode()).encode())
+    return digest(masked(data) if isinstance(data, str) else masked(data.decode()).encode())
 
 
 def _is_text(value: object) -> TypeGuard[str]:
     # Asking the type, since isinstance asks the value for its class, which may raise.
     return issubclass(type(value), str)
-
-
-def _hash(data: bytes) -> str:
-    return sha256(data).hexdigest()[:16]
-
-
-def _hash_text(content: str) -> str:
-    # An opening quote alone: no canonical JSON of a structure begins with one.
-    return _hash(b'"' + str.encode(content, "utf-8", "surrogatepass"))
 
 
 def _mended(value: object, kept: frozenset[type]) -> object:
@@ -197,7 +189,6 @@ class _Tag:
 
 
 _NAMES: Final = frozenset((str,))
-_SCALARS: Final = frozenset((str, int, float, bool, type(None), _Tag))
 
 
 def _tagged(pairs: list[tuple[str, object]]) -> object:
@@ -251,24 +242,33 @@ def _items(value: object, depth: int) -> dict[str, object] | list[object]:
     raise _OddError
 
 
+def _quoted(value: _Tag) -> bytes:
+    return dumps(value.data, default=_untagged, separators=(",", ":")).encode()
+
+
+_STRICT: Final[dict[type, Callable[[Any], bytes]]] = {**SCALARS, _Tag: _quoted}
+_LOOSE: Final[dict[type, Callable[[Any], bytes]]] = {**_STRICT, str: _folded}
+
+
 def _loose_shape(value: object, depth: int) -> bytes:
     """Values alone, in a form that hides case, blanks and the order of scalars."""
-    if type(value) is str:
-        return _folded(value)
-    if type(value) is _Tag:
-        return dumps(value.data, default=_untagged, separators=(",", ":")).encode()
-    if (plain := scalar(value)) is not None:
-        return plain
+    write = _LOOSE.get(type(value))
+    if write is not None:
+        return write(value)
     items = _items(value, depth)
     if type(items) is dict:
         parts = [
+            # A call of this function less for each argument that is no list and no mapping: nearly all.
             _loose_shape(item, depth + 1)
+            if (write := _LOOSE.get(type(item))) is None
+            else write(item)
             for name, item in items.items()
             if len(name) > _LONGEST_FRESH or not _is_fresh(name)
         ]
-        return b"{" + b",".join(sorted(parts)) + b"}"
+        parts.sort()
+        return b"{" + b",".join(parts) + b"}"
     parts = [_loose_shape(item, depth + 1) for item in items]
-    if _SCALARS.issuperset(map(type, items)):
+    if _LOOSE.keys() >= set(map(type, items)):
         parts.sort()
     return b"[" + b",".join(parts) + b"]"
 
@@ -279,10 +279,9 @@ def _strict_shape(value: object, depth: int) -> bytes:
     Where two values of one kind could have changed places (`source`, `target`), they stay in the
     order of their names: a transfer back is another write.
     """
-    if type(value) is _Tag:
-        return dumps(value.data, default=_untagged, separators=(",", ":")).encode()
-    if (plain := scalar(value)) is not None:
-        return plain
+    write = _STRICT.get(type(value))
+    if write is not None:
+        return write(value)
     items = _items(value, depth)
     if type(items) is dict:
         named = sorted(

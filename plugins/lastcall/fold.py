@@ -2,129 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lastcall.call import Call, FirstResult, Kind, Outcome
-from lastcall.contracts import Claim, Halt, Key, Noted, Notice, Part, Plan, Release, Replay, Take
+from lastcall.call import Call, FirstResult, Outcome
+from lastcall.contracts import Claim, Halt, Noted, Notice, Plan, Release, Replay, Take
+from lastcall.lineup import Lineup
 from lastcall.money import Amount, money, units
 from lastcall.past import NOTHING
-from lastcall.rules.near import Near
 from lastcall.rules.refusals import Refusals
-from lastcall.rules.settings import Settings
 from lastcall.stop import Stop
 from lastcall.stores.tallies import bucket
-from lastcall.tool import ToolPolicy
 from lastcall.turn import Ended, Turn, asked_of, identity_of
 from lastcall.verdict import WIDTH, Ticket
 
 UNLIMITED = 2**62
 """The limit of a claim that is only counted, in shadow mode."""
-
-
-ABOUT: tuple[Part, ...] = ("turn", "call", "tool", "agent", "thread", "shared")
-"""What records are about, in the order in which `keys_of` works it out."""
-
-
-Before = Callable[[Any, Call, float], Any]
-After = Callable[[Any, Call, Outcome, float], Any]
-Closing = Callable[[Any, Call, Stop, float], Any]
-
-
-class Lineup(Struct, frozen=True, gc=False):
-    """The rules and tallies that look at calls of one kind and one tool, in order.
-
-    Worked out once for each tool: methods are bound here, since looking them up on ten objects of ten
-    classes costs more than most of them do.
-    """
-
-    asks: tuple[tuple[Before, int, bool, Any], ...]
-    """`before` of each rule, the place of its record (0: it keeps none), whether it is quiet, and it."""
-    learns: tuple[tuple[After, int, bool, Any], ...]
-    """`after` of each rule that has one, likewise."""
-    records: tuple[tuple[str, int], ...]
-    """The rule's name and the subject of each record but the turn's."""
-    tallies: tuple[Any, ...]
-    enforce: bool
-    near: bool
-    """Whether a rule will ask for the looser fingerprint."""
-    attempts: int | None = None
-    """How often one call may be started; None: as often as it likes."""
-    shared: tuple[tuple[int, Callable[[Call], Key]], ...] = ()
-    """The places of records outside the run, and what names each."""
-    ends: tuple[tuple[Closing, int, Any], ...] = ()
-    """`ended` of each rule that has one, the place of its record, and it."""
-    overdue: tuple[Callable[[Call, float, float], str | None], ...] = ()
-    unplaced: tuple[Callable[[Call], tuple[str, ...]], ...] = ()
-    """The methods of those names, of each tally that has them."""
-    untils: tuple[tuple[Callable[[Any, Call], float | None], int, Any], ...] = ()
-    """`until` of each rule that has one, the place of its record, and it."""
-    amounts: Mapping[str, Callable[[Claim, int], Amount]] = {}
-    """`amount` of each tally that has one, by its name."""
-    priced: bool = False
-    """Whether a tally wants to know what calls cost."""
-
-    @classmethod
-    def of(
-        cls,
-        rules: Iterable[Any],
-        tool: ToolPolicy,
-        kind: Kind,
-        *,
-        enforce: bool = True,
-        attempts: int | None = None,
-    ) -> Lineup:
-        """Those of *rules* that have business with calls of *tool* and of *kind*."""
-        asks: list[tuple[Before, int, bool, Any]] = []
-        learns: list[tuple[After, int, bool, Any]] = []
-        records: list[tuple[str, int]] = []
-        shared: list[tuple[int, Callable[[Call], Key]]] = []
-        ends: list[tuple[Closing, int, Any]] = []
-        untils: list[tuple[Callable[[Any, Call], float | None], int, Any]] = []
-        inside = kind == "attempt"
-        looking = [
-            rule
-            for rule in rules
-            if kind in rule.kinds and not (inside and getattr(rule, "whole", False))
-        ]
-        for rule in looking:
-            part = rule.record(tool) if hasattr(rule, "record") else None
-            if part is None:
-                continue
-            if part != "none":
-                records.append((rule.name, ABOUT.index(part)))
-            place = len(records) if part != "none" else 0
-            asks.append((rule.before, place, rule.quiet, rule))
-            if place and getattr(type(rule), "after", None) is not Settings.after:
-                learns.append((rule.after, place, rule.quiet, rule))
-            if part == "shared":
-                shared.append((place, rule.shared))
-            if place and hasattr(rule, "ended"):
-                ends.append((rule.ended, place, rule))
-            if place and hasattr(rule, "until"):
-                untils.append((rule.until, place, rule))
-        tallies = tuple(rule for rule in looking if hasattr(rule, "takes"))
-        near = any(isinstance(rule, Near) for rule in looking)
-        return cls(
-            tuple(asks),
-            tuple(learns),
-            tuple(records),
-            tallies,
-            enforce,
-            near,
-            attempts,
-            tuple(shared),
-            tuple(ends),
-            tuple(tally.overdue for tally in tallies if hasattr(tally, "overdue")),
-            tuple(tally.unplaced for tally in tallies if hasattr(tally, "unplaced")),
-            tuple(untils),
-            {tally.name: tally.amount for tally in tallies if hasattr(tally, "amount")},
-            any(getattr(tally, "priced", False) for tally in tallies),
-        )
 
 
 class Decided(Struct, frozen=True, gc=False):
@@ -137,33 +35,14 @@ class Decided(Struct, frozen=True, gc=False):
     claims: tuple[Claim, ...] = ()
     owners: tuple[Any, ...] = ()
     """The tally of each claim; of a settlement's, of the last ones."""
-    led: Callable[[int], tuple[Stop, ...]] | None = None
-    """What it leads to when the store refuses that claim."""
+    beyond: Callable[[int], Plan[Decided]] | None = None
+    """What it comes to when the store refuses that claim."""
     until: float | None = None
     """When the time of the run is over."""
     notices: tuple[Notice, ...] = ()
     """What an outcome, or a grant, is worth events for; the counts of an outcome's are the claims."""
     replay: FirstResult | None = None
     """What the call brought when it was made before."""
-
-
-def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
-    """The record of the turn first, then those of *lineup*."""
-    where, shard = call.where, call.shard
-    turn, thread = where.turn, where.thread
-    # A request to the model is no call of a tool, so it has no fingerprint.
-    print_ = None if call.kind == "model" else call.fingerprint
-    agent = where.agent if where.lane is None else where.lane
-    about = (turn, (turn, print_), (turn, call.name), (turn, agent), print_, None)
-    keys = [(shard, "turn"), *[(shard, name, about[of]) for name, of in lineup.records]]
-    if thread is not None:
-        beyond = ABOUT.index("thread")
-        for place, (name, of) in enumerate(lineup.records, 1):
-            if of == beyond:
-                keys[place] = (("thread", thread), name, print_)
-    for place, named in lineup.shared:
-        keys[place] = named(call)
-    return tuple(keys)
 
 
 def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> Plan[Decided]:
@@ -183,35 +62,37 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     if worn is not None and call.policy.on_repeat == "run":
         return refusal(call, turn, worn, lineup, records, now)
     writes: list[tuple[int, Any]] = []
-    shadow: list[Stop] = []
+    shadow: tuple[Stop, ...] = ()
     notices: tuple[Notice, ...] = ()
     kind = call.kind
     fresh = kind == "tool"
-    for before, place, quiet, rule in lineup.asks:
+    silent = fresh and records[lineup.quiet].count(None) == lineup.quieted
+    for before, asked in lineup.loud if silent else lineup.asks:
+        place = asked.place
         state = records[place] if place else None
-        if state is None and place:
-            if fresh and quiet:
-                continue
-            state = rule.start()
-        if not fresh and kind not in rule.kinds:
+        if state is None:
+            state = asked.first
+        if not fresh and kind not in asked.rule.kinds:
             continue
         said = before(state, call, now)
         if said is state:
             continue
-        if type(said) is Stop:
-            if lineup.enforce and rule.enforce:
+        answer = type(said)
+        if answer is Stop:
+            if asked.enforced:
                 return refusal(call, turn, said, lineup, records, now, shadow)
-            shadow.append(said)
-        elif type(said) is Replay:
-            if lineup.enforce and rule.enforce:
+            shadow = (*shadow, said)
+            continue
+        if answer is Replay:
+            if asked.enforced:
                 moved = [] if said.state is state else [(place, said.state)]
-                decided = Decided(call, shadow=tuple(shadow), replay=said.replayed)
+                decided = Decided(call, shadow=shadow, replay=said.replayed)
                 return Plan(decided, answered(call, turn, identity, moved))
-        else:
-            if type(said) is Noted:
-                notices += (said.notice,)
-                said = said.state
-            writes.append((place, said))
+            continue
+        if answer is Noted:
+            notices += (said.notice,)
+            said = said.state
+        writes.append((place, said))
     if worn is not None:
         # Only now: what was carried out is answered, however often a node is run again.
         return refusal(call, turn, worn, lineup, records, now, shadow)
@@ -222,17 +103,32 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     ):
         # A request alone writes nothing, but what it took of its run is given back to a run that is there.
         writes.append((0, granted))
-
-    def refused(index: int) -> Plan[Decided]:
-        # What was counted is not known yet; one more than the limit is what it comes to.
-        over = (claims[index].limit or 0) + 1
-        stop = owners[index].stop(call, claims[index], over, now)
-        return refusal(call, turn, stop, lineup, records, now)
-
-    led = lambda index: refused(index).value.stops[1:]  # noqa: E731
     until = over_at(call, lineup, records, writes) if lineup.untils else None
-    decided = Decided(call, (), tuple(shadow), claims, owners, led, until, notices)
-    return Plan(decided, writes, claims, (), lambda index: refused(index).writes)
+    beyond = partial(unclaimed, call, turn, lineup, records, now, claims, owners)
+    decided = Decided(call, (), shadow, claims, owners, beyond, until, notices)
+    return Plan(decided, writes, claims, (), partial(written, beyond))
+
+
+def unclaimed(
+    call: Call,
+    turn: Turn,
+    lineup: Lineup,
+    records: Sequence[Any],
+    now: float,
+    claims: Sequence[Claim],
+    owners: Sequence[Any],
+    refused: int,
+) -> Plan[Decided]:
+    """The refusal of *call* where the store refuses the claim of that index."""
+    # What was counted is not known yet; one more than the limit is what it comes to.
+    over = (claims[refused].limit or 0) + 1
+    stop = owners[refused].stop(call, claims[refused], over, now)
+    return refusal(call, turn, stop, lineup, records, now)
+
+
+def written(beyond: Callable[[int], Plan[Decided]], refused: int) -> Sequence[tuple[int, Any]]:
+    """What is written when the store refuses the claim of that index."""
+    return beyond(refused).writes
 
 
 def answered(
@@ -255,9 +151,10 @@ def over_at(
 ) -> float | None:
     """When the time of the run is over, by the rules that enforce one."""
     known: list[float] = []
-    for until, place, rule in lineup.untils:
+    for until, asked in lineup.untils:
+        place = asked.place
         state = next((state for at, state in writes if at == place), records[place])
-        at = until(state, call) if state is not None and lineup.enforce and rule.enforce else None
+        at = until(state, call) if state is not None else None
         if at is not None:
             known.append(at)
     return min(known, default=None)
@@ -274,20 +171,22 @@ def observing(
     notices: list[Notice] = []
     kind = call.kind
     well = outcome.kind == "ok" and outcome.grade is None
-    for after, place, quiet, rule in lineup.learns:
+    fresh = kind == "tool"
+    calm = well and records[lineup.quiet].count(None) == lineup.quieted
+    for after, asked in lineup.curious if calm else lineup.learns:
+        place = asked.place
         state = records[place]
         if state is None:
-            if well and quiet:
+            if well and asked.rule.quiet:
                 continue
-            state = rule.start()
-        if kind not in rule.kinds:
+            state = asked.first
+        if not fresh and kind not in asked.rule.kinds:
             continue
         said = after(state, call, outcome, now)
         if said is state:
             continue
         if type(said) is Halt:
-            enforced = lineup.enforce and rule.enforce
-            (stops if enforced else shadow).append(said.stop)
+            (stops if asked.enforced else shadow).append(said.stop)
             said = said.state
         elif type(said) is Noted:
             notices.append(said.notice)
@@ -355,9 +254,10 @@ def closing(
 ) -> None:
     """Tell the rules that want to hear of it what *stops* close or end; *writes* grow by what they learn."""
     wide = [stop for stop in stops if stop.scope != "call"]
-    for ended, place, rule in lineup.ends if wide else ():
+    for ended, asked in lineup.ends if wide else ():
+        place = asked.place
         held = next((state for at, state in reversed(writes) if at == place), records[place])
-        state = first = rule.start() if held is None else held
+        state = first = asked.first if held is None else held
         for stop in wide:
             state = ended(state, call, stop, now)
         if state is not first:
@@ -380,7 +280,8 @@ def pardoning(
     kept = {stop.rule for stop in stops if stop.reason == "in_progress" or (ends and stop.key)}
     rules = {stop.rule for stop in stops} - kept
     writes: list[tuple[int, Any]] = []
-    for _, place, _, rule in lineup.asks:
+    for _, asked_ in lineup.asks:
+        rule, place = asked_.rule, asked_.place
         # Refusals that a person took back are none that the model ignored.
         if rule.name in rules or isinstance(rule, Refusals):
             if not place:
@@ -436,12 +337,13 @@ def refusal(
     """*stop* is the answer: refusal counters and closed scopes move, limits do not."""
     writes: list[tuple[int, Any]] = []
     stops = [stop]
-    for _, place, _, rule in lineup.asks:
+    for _, asked in lineup.asks:
+        rule, place = asked.rule, asked.place
         if not place or call.kind not in rule.kinds:
             continue
         state = records[place]
         if state is None:
-            state = rule.start()
+            state = asked.first
         said = rule.refused(state, call, stop, now)
         if type(said) is Halt:
             stops.append(said.stop)
@@ -493,28 +395,17 @@ def repeated(call: Call, ended: Ended, now: float) -> Stop:
 
 def placed(call: Call, turn: Turn, now: float, *, again: bool) -> Call:
     """*call* with its place in the turn, and as an attempt when it was seen before."""
-    placed = Call(
-        call.tool,
-        call.args,
-        call.where,
-        call.id,
-        "attempt" if again else call.kind,
-        call.reply,
-        call.index,
-        call.size,
-        call.server,
-        call.policy,
-        turn.order + 1,
-        turn.last_write(call),
-        turn.reply,
-        turn.reply_calls,
-        turn.past,
-        turn.raised,
-        turn.asked.get(asked_of(call) or "", 0) if turn.asked else 0,
-        call.version,
-        call.key,
-        call.params,
-        now,
+    placed = replace(
+        call,
+        kind="attempt" if again else call.kind,
+        order=turn.order + 1,
+        last_write=turn.last_write(call),
+        last_reply=turn.reply,
+        reply_calls=turn.reply_calls,
+        past=turn.past,
+        raised=turn.raised,
+        asked=turn.asked.get(asked_of(call) or "", 0) if turn.asked else 0,
+        time=now,
     )
     # Fingerprints cost more than everything else here; the copy keeps those already taken.
     vars(placed).update(vars(call))

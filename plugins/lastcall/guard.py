@@ -12,30 +12,23 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 from uuid import uuid4
 
 from msgspec.structs import replace
 
-from lastcall import status, waiting
+from lastcall import spending, status, waiting
 from lastcall.body import Body, witnessed
 from lastcall.call import Call, Kind, Outcome, Where, as_text, in_text
-from lastcall.contracts import Answer, Claim, Clock, Key, Notice, Shard, Step, Store, Take
+from lastcall.contracts import Answer, Claim, Clock, Key, Notice, Shard, Step, Store
 from lastcall.events import Event, log
 from lastcall.flights import Flights, joins, landed, landing
-from lastcall.fold import (
-    Decided,
-    Lineup,
-    deciding,
-    keys_of,
-    observing,
-    raised_by,
-    raising,
-)
+from lastcall.fold import UNLIMITED, Decided, deciding, observing, raised_by, raising
 from lastcall.hosts import Trip, Word
 from lastcall.idempotency import keyed
 from lastcall.known import KnownTools
 from lastcall.lasting import Lasting
+from lastcall.lineup import Lineup, keys_of
 from lastcall.money import Amount, money
 from lastcall.policy import Policy
 from lastcall.prices import UnknownPriceError, cost_of
@@ -906,57 +899,40 @@ class Guard:
     def _decided(
         self, ticket: Ticket, decided: Decided, answer: Answer, killed: Stop | None = None
     ) -> Verdict:
-        call = ticket.call = decided.call
+        call, lineup = decided.call, ticket.lineup
+        ticket.call, ticket.standby, ticket.until = call, answer.standby, decided.until
         self._rounds.decided(call.where.run)
-        standby = ticket.standby = answer.standby
-        ticket.until = decided.until
-        if ticket.lineup.unplaced:
-            self._unplaced(call, ticket.lineup)
+        if lineup.unplaced:
+            self._unplaced(call, lineup)
         shadow = decided.shadow if killed is None else (killed, *decided.shadow)
-        remaining: dict[str, Amount] = {}
         refused = answer.refused
-        granted = refused is None and not decided.stops
-        amounts = ticket.lineup.amounts
-        for index, claim in enumerate(decided.claims):
-            tally = decided.owners[index]
-            (budget, limit), observed = tally.budget(call, claim), answer.observed[index]
-            if limit is not None:
-                left = max(limit - observed, 0)
-                remaining[budget] = as_shown(ticket, tally, claim, left) if amounts else left
-                if granted and observed > limit:
-                    shadow = (*shadow, tally.stop(call, claim, observed, self.clock()))
-            if granted and observed == tally.alert_at(call, claim):
+        if refused is not None or decided.stops:
+            stops = decided.stops
+            if refused is not None:
+                stops = spending.full(decided, answer, refused, self.clock())
+            left = spending.left(lineup, decided, answer)
+            return self._left(self._reporter.refused(call, stops, shadow, left, answer.standby))
+        for tally, claim, observed in zip(
+            decided.owners, decided.claims, answer.observed, strict=True
+        ):
+            if claim.limit == UNLIMITED:
+                shadow += spending.stepped_over(call, tally, claim, observed, self.clock())
+            if observed == tally.alert_at(call, claim):
                 self._alert(ticket, tally, claim, observed)
         if decided.replay is not None:
-            self._reporter.replayed(call, decided.replay, standby)
+            self._reporter.replayed(call, decided.replay, answer.standby)
             return self._left(Verdict(call, shadow=shadow, replay=decided.replay))
-        if decided.stops:
-            return self._left(
-                self._reporter.refused(call, decided.stops, shadow, remaining, standby)
-            )
-        if refused is not None:
-            claim = decided.claims[refused]
-            amount = claim.amount if isinstance(claim, Take) else 1
-            stop = decided.owners[refused].stop(
-                call, claim, answer.observed[refused] + amount, self.clock()
-            )
-            # Calls made by hand at once are no replies of their own; each is told of its own limit, and
-            # the end of the run meets the next.
-            led = decided.led(refused) if decided.led and call.reply is not None else ()
-            return self._left(
-                self._reporter.refused(call, (stop, *led), shadow, remaining, standby)
-            )
         self._reporter.granted(call, shadow)
         for notice in decided.notices:
             self._reporter.noticed(call, notice.kind, notice.message)
-        ticket.remaining = remaining
+        ticket.counted = partial(spending.left, lineup, decided, answer)
         return Verdict(call, ticket, shadow=shadow)
 
     def _alert(self, ticket: Ticket, tally: Any, claim: Claim, observed: int) -> None:
         """A threshold was reached."""
         budget, limit = tally.budget(ticket.call, claim)
-        most = None if limit is None else as_shown(ticket, tally, claim, limit)
-        shown = as_shown(ticket, tally, claim, observed)
+        most = None if limit is None else spending.shown(ticket.lineup, tally, claim, limit)
+        shown = spending.shown(ticket.lineup, tally, claim, observed)
         self._reporter.alert(ticket.call, budget, most, shown)
 
     def _priced(self, ticket: Ticket, outcome: Outcome) -> Outcome:
@@ -992,7 +968,7 @@ class Guard:
             # What came on top, or was spent for good: an amount may step over the threshold.
             claim, after = decided.claims[index], answer.observed[index]
             alert = tally.alert_at(ticket.call, claim)
-            before = after - (claim.amount if isinstance(claim, Take) else 1)
+            before = after - spending.amount(claim)
             if alert is not None and before < alert <= after:
                 self._alert(ticket, tally, claim, after)
         return self._left(self._reporter.observed(ticket, outcome, decided.stops, decided.shadow))
@@ -1022,7 +998,7 @@ class Guard:
     def _left(self, verdict: Verdict) -> Verdict:
         """A call outside any run is over: so is its run."""
         run = verdict.call.where.run
-        if isinstance(run, str) and run.startswith(ALONE) and run not in self.held:
+        if run is not None and run.startswith(ALONE) and run not in self.held:
             self.finish(run)
         return verdict
 
@@ -1051,9 +1027,3 @@ class Guard:
     def _unobserved(self, ticket: Ticket, fault: Exception) -> Verdict:
         self._reporter.fault(ticket.call, fault)
         return Verdict(ticket.call)
-
-
-def as_shown(ticket: Ticket, tally: Any, claim: Claim, count: int) -> Amount:
-    """A count of *claim* as *tally* shows it."""
-    amount = ticket.lineup.amounts.get(tally.name)
-    return count if amount is None else cast("Amount", amount(claim, count))

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from lastcall.call import Kind
 from lastcall.contracts import Store
-from lastcall.fold import Lineup
+from lastcall.lineup import Lineup
 from lastcall.policy import Policy
 from lastcall.snapshot import types_of
 from lastcall.tool import ToolPolicy

@@ -156,10 +156,14 @@ class Notes:
     def observed(self, call: Call, outcome: Outcome) -> None:
         """One call is over, or waits."""
         counts = self._of(call.name)
-        counts.executed += call.kind == "tool"
-        counts.attempts += call.kind != "malformed"
-        counts.failed += outcome.kind == "error"
-        if outcome.kind in ("ok", "error"):
+        if call.kind == "tool":
+            counts.executed += 1
+        if call.kind != "malformed":
+            counts.attempts += 1
+        if outcome.kind == "ok":
+            self._keep(kept(call, outcome))
+        elif outcome.kind == "error":
+            counts.failed += 1
             self._keep(kept(call, outcome))
 
     def cost(self, call: Call, outcome: Outcome) -> None:
@@ -256,11 +260,16 @@ class Notes:
                 self._held -= self._kept.popleft().size
             self._kept.append(one)
             self._held += one.size
-            for old in self._kept:
-                if self._held <= RESULTS_SIZE:
-                    break
-                self._held -= old.size
-                old.forget()
+            if self._held > RESULTS_SIZE:
+                self._shed()
+
+    def _shed(self) -> None:
+        """Forget the oldest results until the rest is not too much."""
+        for old in self._kept:
+            if self._held <= RESULTS_SIZE:
+                break
+            self._held -= old.size
+            old.forget()
 
     def _of(self, tool: str) -> Counts:
         found = self._counts.get(tool)
@@ -323,11 +332,12 @@ class Kept(Struct, gc=False):
 
 def kept(call: Call, outcome: Outcome) -> Kept:
     """The result in the form its digest was taken from, where it is not too large."""
-    result = outcome.encoded
-    failed = outcome.kind == "error"
+    content = outcome.content
+    result = content if type(content) is str else outcome.encoded
     size = len(result)
-    if isinstance(result, str) and size <= RESULT_SIZE and not result.isascii():
+    if size <= RESULT_SIZE and isinstance(result, str) and not result.isascii():
         size = len(result.encode("utf-8", "replace"))
+    failed = outcome.kind == "error"
     one = Kept(call.tool, call.id, call.fingerprint, outcome.digest, failed, result, size)
     if size > RESULT_SIZE:
         one.forget()

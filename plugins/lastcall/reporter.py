@@ -32,13 +32,10 @@ class Reporter:
         listeners = tuple(listeners)
         self._announce = Announcer(listeners)
         self._witnesses = Witnesses(listeners)
+        self.shows = bool(self._witnesses)
+        """Whether somebody is shown the calls themselves."""
         self._text = text
         self._ledger = Ledger()
-
-    @property
-    def shows(self) -> bool:
-        """Whether somebody is shown the calls themselves."""
-        return bool(self._witnesses)
 
     def refused(
         self,
@@ -58,7 +55,7 @@ class Reporter:
             notes.stopped(brief)
             self._stop("refused", call, brief, standby)
         self.shadowed(call, shadow)
-        if self._witnesses:
+        if self.shows:
             self._witnesses.decided(call, full, self._now())
         return Verdict(call, None, full[0], full[1:], shadow)
 
@@ -96,7 +93,7 @@ class Reporter:
                     remaining=ticket.remaining,
                     standby=ticket.standby,
                 )
-        if self._witnesses:
+        if self.shows:
             self._witnesses.settled(call, outcome, stops, self._now())
         if not stops and not shadow:
             return Verdict(call)
@@ -114,7 +111,7 @@ class Reporter:
         self._ledger.notes(call)
         made = "" if replay.run is None else f" in run {legible(replay.run)}"
         self._say("replayed", call, message=f"answered by its first result{made}", standby=standby)
-        if self._witnesses:
+        if self.shows:
             now = self._now()
             self._witnesses.decided(call, (), now)
             answer = Outcome(content=replay.result, kept=replay.kept)
@@ -123,8 +120,9 @@ class Reporter:
     def granted(self, call: Call, shadow: tuple[Stop, ...]) -> None:
         """*call* may be made, though rules which do not enforce would have made stops of it."""
         self._ledger.notes(call)
-        self.shadowed(call, shadow)
-        if self._witnesses:
+        if shadow:
+            self.shadowed(call, shadow)
+        if self.shows:
             self._witnesses.decided(call, (), self._now())
 
     def shadowed(self, call: Call, stops: Sequence[Stop]) -> None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from os import fspath
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any, Final
 from unicodedata import normalize
 from uuid import UUID
 
 import orjson
 
-__all__ = ["Piece", "Unparsed", "known", "scalar", "tag", "text"]
+__all__ = ["SCALARS", "Piece", "Unparsed", "known", "scalar", "tag", "text"]
 
 _MAX_BITS: Final = 2000  # Every float is shorter; Python refuses to write far longer ones.
 _MAX_EXPONENT: Final = 600
@@ -60,22 +62,6 @@ def tag(kind: str, data: bytes) -> Piece:
     return Piece(b'{"type":"%s","is":%s}' % (kind.encode(), data))
 
 
-def scalar(value: object) -> bytes | None:
-    """The canonical JSON of a plain scalar; None: it is something else."""
-    kind = type(value)
-    if kind is str:
-        return text(value)  # type: ignore[arg-type]
-    if kind is int:
-        return _whole(value)  # type: ignore[arg-type]
-    if value is None:
-        return b"null"
-    if kind is bool:
-        return b"true" if value else b"false"
-    if kind is float:
-        return _real(value)  # type: ignore[arg-type]
-    return None
-
-
 def known(item: Any, kind: type) -> Piece | None:
     """Values of the standard library, subclasses of scalars included."""
     if issubclass(kind, str):
@@ -113,6 +99,24 @@ def _real(value: float) -> bytes:
     if value - value != 0:
         return tag("float", b'"%s"' % repr(value).encode())
     return _whole(int(value)) if value.is_integer() else orjson.dumps(value)
+
+
+SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = MappingProxyType(
+    {
+        str: text,
+        int: _whole,
+        float: _real,
+        bool: lambda value: b"true" if value else b"false",
+        type(None): lambda _: b"null",
+    }
+)
+"""What writes the canonical JSON of plain scalars, by their type."""
+
+
+def scalar(value: object) -> bytes | None:
+    """The canonical JSON of a plain scalar; None: it is something else."""
+    write = SCALARS.get(type(value))
+    return None if write is None else write(value)
 
 
 def _decimal(value: Decimal) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -25,7 +26,6 @@ class Ticket(Struct, gc=False):
     lineup: Any = None
     time: float = 0.0
     """When the call was granted, in epoch seconds."""
-    remaining: dict[str, Amount] = {}
     settled: bool = False
     policy: Any = None
     """The policy by which it was granted."""
@@ -36,6 +36,13 @@ class Ticket(Struct, gc=False):
     """What equal writes that came meanwhile wait for."""
     standby: Literal["open", "last-known"] | None = None
     """Set when it was granted without the store, which could not be reached."""
+    counted: Callable[[], dict[str, Amount]] | None = None
+    """Works `remaining` out."""
+
+    @property
+    def remaining(self) -> dict[str, Amount]:
+        """What is left of each limit with this call granted, by its name."""
+        return {} if self.counted is None else self.counted()
 
 
 class Verdict(Struct, frozen=True, gc=False):

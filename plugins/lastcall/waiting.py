@@ -10,7 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from lastcall.call import Call
 from lastcall.contracts import Answer, Clock, Key, Plan, Step, Store
-from lastcall.fold import Lineup, ending, keys_of, pardoning
+from lastcall.fold import ending, pardoning
+from lastcall.lineup import Lineup, keys_of
 from lastcall.reporter import Reporter
 from lastcall.snapshot import PAUSED, Pause
 from lastcall.stop import Stop

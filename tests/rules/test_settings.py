@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from lastcall import Where, rules
-from lastcall.fold import Lineup, keys_of
+from lastcall.lineup import Lineup, keys_of
 from lastcall.policy import DEFAULT
 from lastcall.tool import PLAIN, Limit, ToolPolicy
 

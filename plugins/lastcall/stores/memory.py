@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from itertools import repeat
+from operator import is_, itemgetter
 from typing import Any, Self, TypeVar
 
 from lastcall.contracts import Answer, Claim, Key, Release, Shard, Step, Take
@@ -13,6 +15,9 @@ from lastcall.stores.tallies import counted, settled, window_of
 
 T = TypeVar("T")
 Records = dict[Key, Any]
+
+SHARD = itemgetter(0)
+"""The shard of a key."""
 
 # A plain lock convoys: four threads get a third of what one gets alone. Yielding a few times before
 # blocking keeps the throughput; the bound keeps a stuck owner from burning a core.
@@ -95,25 +100,28 @@ class MemoryStore:
         Raises ValueError when more is given back than was taken, and whatever *step* raises; nothing
         is written then.
         """
-        acquired = self._lock.acquire(blocking=False) or self._acquire()
+        acquired = self._lock.acquire(False) or self._acquire()
         try:
             if now >= self._due:
                 self._age(now)
-            # Nearly all keys of a decision share one shard, and are one object's.
+            # Nearly all keys of a decision share one shard, and are one object's. What is here runs for
+            # every call twice, and Python takes longer for steps of its own than for what C does.
             home = keys[0][0]
             records = self._owned.young.get(home) or self._find(home) or NOTHING
-            get = records.get
-            plan = step([get(key) if key[0] is home else self._get(key) for key in keys])
-            writes, answer = plan.writes, GRANTED
-            if plan.claims or plan.releases:
-                answer = self._settle(plan.releases, plan.claims, now)
+            together = all(map(is_, map(SHARD, keys), repeat(home)))
+            found = list(map(records.get, keys) if together else map(self._get, keys))
+            plan = step(found)
+            writes, claims, answer = plan.writes, plan.claims, GRANTED
+            if claims or plan.releases:
+                answer = self._settle(plan.releases, claims, now)
                 if answer.refused is not None:
                     writes = plan.otherwise(answer.refused) if plan.otherwise else ()
             if writes:
-                records = self._shard(home)
+                if records is NOTHING:
+                    records = self._shard(home)
                 for index, state in writes:
                     key = keys[index]
-                    held = records if key[0] is home else self._shard(key[0])
+                    held = records if together or key[0] is home else self._shard(key[0])
                     if state is None:
                         held.pop(key, None)
                     else:
@@ -202,19 +210,20 @@ class MemoryStore:
         """Give back *releases*, and grant all of *claims* or none."""
         if len(claims) == 1 and not releases and type(first := claims[0]) is Take:
             # The common decision takes one from one counter.
-            shard = first.key[0]
-            records = self._owned.young.get(shard) or self._shard(shard)
-            held = records.get(first.key)
+            key, limit = first.key, first.limit
+            records = self._owned.young.get(key[0]) or self._shard(key[0])
+            held = records.get(key)
             if first.window is None:
                 window, count = 0, 0 if held is None else held[1]
             else:
                 self._remember(first)
                 window = window_of(held, first.window, now + first.offset)
                 count = counted(held, window)
-            if first.limit is not None and count + first.amount > first.limit:
+            after = count + first.amount
+            if limit is not None and after > limit:
                 return Answer(0, (count,))
-            records[first.key] = (window, count + first.amount)
-            return Answer(None, (count + first.amount,))
+            records[key] = (window, after)
+            return Answer(None, (after,))
         for claim in claims:
             self._remember(claim)
         answer, writes = settled(releases, claims, self._get, now)

@@ -1,0 +1,168 @@
+"""Which rules look at calls of one tool, in which order, and what the records they keep are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
+from operator import itemgetter
+from typing import Any
+
+from msgspec import Struct
+
+from lastcall.call import Call, Kind, Outcome
+from lastcall.contracts import Claim, Key, Part
+from lastcall.money import Amount
+from lastcall.rules.near import Near
+from lastcall.rules.settings import Settings
+from lastcall.stop import Stop
+from lastcall.tool import ToolPolicy
+
+ABOUT: tuple[Part, ...] = ("turn", "call", "tool", "agent", "thread", "shared")
+"""What records are about, in the order in which `keys_of` works it out."""
+
+
+Before = Callable[[Any, Call, float], Any]
+After = Callable[[Any, Call, Outcome, float], Any]
+Closing = Callable[[Any, Call, Stop, float], Any]
+
+
+class Asked(Struct, frozen=True, gc=False):
+    """One rule of a lineup."""
+
+    rule: Any
+    place: int
+    """Of its record among those of a decision; 0: it keeps none."""
+    first: Any
+    """Its record before anything happened."""
+    enforced: bool
+
+
+class Lineup(Struct, frozen=True, gc=False):
+    """The rules and tallies that look at calls of one kind and one tool, in order.
+
+    Worked out once for each tool: methods are bound here, since looking them up on ten objects of ten
+    classes costs more than most of them do.
+    """
+
+    asks: tuple[tuple[Before, Asked], ...]
+    """`before` of each rule."""
+    loud: tuple[tuple[Before, Asked], ...]
+    """Those of rules that are asked even where they have no record."""
+    learns: tuple[tuple[After, Asked], ...]
+    """`after` of each rule that has one."""
+    curious: tuple[tuple[After, Asked], ...]
+    """Those of rules that learn even where they have no record, and all went well."""
+    quiet: slice
+    """The places of the records of quiet rules."""
+    quieted: int
+    """How many those are."""
+    names: tuple[str, ...]
+    """The rules' names, as they stand in the key of each record but the turn's."""
+    subjects: Callable[[Sequence[Any]], tuple[Any, ...]]
+    """Takes what each record is about from what the records of a call are about."""
+    tallies: tuple[Any, ...]
+    enforce: bool
+    near: bool
+    """Whether a rule will ask for the looser fingerprint."""
+    attempts: int | None = None
+    """How often one call may be started; None: as often as it likes."""
+    threads: tuple[tuple[int, str], ...] = ()
+    """The places of records of the thread, where there is one, and whose they are."""
+    shared: tuple[tuple[int, Callable[[Call], Key]], ...] = ()
+    """The places of records outside the run, and what names each."""
+    ends: tuple[tuple[Closing, Asked], ...] = ()
+    """`ended` of each rule that has one."""
+    overdue: tuple[Callable[[Call, float, float], str | None], ...] = ()
+    unplaced: tuple[Callable[[Call], tuple[str, ...]], ...] = ()
+    """The methods of those names, of each tally that has them."""
+    untils: tuple[tuple[Callable[[Any, Call], float | None], Asked], ...] = ()
+    """`until` of each rule that has one and is enforced."""
+    amounts: Mapping[str, Callable[[Claim, int], Amount]] = {}
+    """`amount` of each tally that has one, by its name."""
+    priced: bool = False
+    """Whether a tally wants to know what calls cost."""
+
+    @classmethod
+    def of(
+        cls,
+        rules: Iterable[Any],
+        tool: ToolPolicy,
+        kind: Kind,
+        *,
+        enforce: bool = True,
+        attempts: int | None = None,
+    ) -> Lineup:
+        """Those of *rules* that have business with calls of *tool* and of *kind*."""
+        inside = kind == "attempt"
+        looking = [
+            rule
+            for rule in rules
+            if kind in rule.kinds and not (inside and getattr(rule, "whole", False))
+        ]
+        parts = [(rule, rule.record(tool)) for rule in looking if hasattr(rule, "record")]
+        kept = [(rule, part) for rule, part in parts if part not in (None, "none")]
+        # Quiet rules come first: one look at all of their records tells whether any of them is to be asked.
+        kept.sort(key=lambda each: not each[0].quiet)
+        places = {id(rule): place for place, (rule, _) in enumerate(kept, 1)}
+        asked = [
+            Asked(rule, places.get(id(rule), 0), rule.start(), enforce and rule.enforce)
+            for rule, part in parts
+            if part is not None
+        ]
+        quieted = sum(rule.quiet for rule, _ in kept)
+        recorded = [each for each in asked if each.place]
+        asks = tuple((each.rule.before, each) for each in asked)
+        learns = tuple(
+            (each.rule.after, each)
+            for each in recorded
+            if getattr(type(each.rule), "after", None) is not Settings.after
+        )
+        tallies = tuple(rule for rule in looking if hasattr(rule, "takes"))
+        about = [ABOUT.index(part) for _, part in kept if part is not None and part != "none"]
+        return cls(
+            asks,
+            tuple(each for each in asks if not (each[1].place and each[1].rule.quiet)),
+            learns,
+            tuple(each for each in learns if not each[1].rule.quiet),
+            slice(1, 1 + quieted),
+            quieted,
+            tuple(rule.name for rule, _ in kept),
+            # Of one index it would give no tuple, and of none it cannot be made.
+            itemgetter(*about, 0, 0),
+            tallies,
+            enforce,
+            any(isinstance(rule, Near) for rule in looking),
+            attempts,
+            tuple((places[id(rule)], rule.name) for rule, part in kept if part == "thread"),
+            tuple((places[id(rule)], rule.shared) for rule, part in kept if part == "shared"),
+            tuple((each.rule.ended, each) for each in recorded if hasattr(each.rule, "ended")),
+            tuple(tally.overdue for tally in tallies if hasattr(tally, "overdue")),
+            tuple(tally.unplaced for tally in tallies if hasattr(tally, "unplaced")),
+            tuple(
+                (each.rule.until, each)
+                for each in recorded
+                if each.enforced and hasattr(each.rule, "until")
+            ),
+            {tally.name: tally.amount for tally in tallies if hasattr(tally, "amount")},
+            any(getattr(tally, "priced", False) for tally in tallies),
+        )
+
+
+def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
+    """The record of the turn first, then those of *lineup*."""
+    where, shard = call.where, call.shard
+    turn = where.turn
+    # A request to the model is no call of a tool, so it has no fingerprint.
+    print_ = None if call.kind == "model" else call.fingerprint
+    agent = where.agent if where.lane is None else where.lane
+    about = (turn, (turn, print_), (turn, call.name), (turn, agent), print_, None)
+    keys: list[Key] = [
+        (shard, "turn"),
+        *zip(repeat(shard), lineup.names, lineup.subjects(about), strict=False),
+    ]
+    if where.thread is not None:
+        for place, name in lineup.threads:
+            keys[place] = (("thread", where.thread), name, print_)
+    for place, named in lineup.shared:
+        keys[place] = named(call)
+    return tuple(keys)
