@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from itertools import repeat
-from operator import is_, itemgetter
+from itertools import compress, count, repeat
+from operator import is_not, itemgetter
 from typing import Any, Self, TypeVar
 
 from lastcall.contracts import Answer, Claim, Key, Release, Shard, Step, Take
@@ -108,8 +108,10 @@ class MemoryStore:
             # every call twice, and Python takes longer for steps of its own than for what C does.
             home = keys[0][0]
             records = self._owned.young.get(home) or self._find(home) or NOTHING
-            together = all(map(is_, map(SHARD, keys), repeat(home)))
-            found = list(map(records.get, keys) if together else map(self._get, keys))
+            found = list(map(records.get, keys))
+            others = list(compress(count(), map(is_not, map(SHARD, keys), repeat(home))))
+            for index in others:
+                found[index] = self._get(keys[index])
             plan = step(found)
             writes, claims, answer = plan.writes, plan.claims, GRANTED
             if claims or plan.releases:
@@ -121,7 +123,7 @@ class MemoryStore:
                     records = self._shard(home)
                 for index, state in writes:
                     key = keys[index]
-                    held = records if together or key[0] is home else self._shard(key[0])
+                    held = self._shard(key[0]) if others and index in others else records
                     if state is None:
                         held.pop(key, None)
                     else:
@@ -204,7 +206,9 @@ class MemoryStore:
         return records
 
     def _get(self, key: Key) -> Any:
-        return (self._find(key[0]) or NOTHING).get(key)
+        shard = key[0]
+        home = self._owned if shard[0] in OWNED else self._lasting
+        return (home.young.get(shard) or home.find(shard) or NOTHING).get(key)
 
     def _settle(self, releases: Sequence[Release], claims: Sequence[Claim], now: float) -> Answer:
         """Give back *releases*, and grant all of *claims* or none."""
