@@ -106,19 +106,21 @@ def tells_nothing(value: object) -> bool:
     """Whether the type, the first characters or the keys settle it, as they nearly always do."""
     kind = type(value)
     if kind is str:
-        return _begins_plainly(value)  # type: ignore[arg-type]  # a str
+        first = value[:1]  # type: ignore[index]  # a str
+        return first not in TELLING or _begins_plainly(value, first)  # type: ignore[arg-type]
     if kind is dict:
-        return bool(value.keys().isdisjoint(MARKS))  # type: ignore[attr-defined]  # a dict
+        return contained(_unmarked, value, otherwise=False)  # type: ignore[arg-type]  # a dict
     return kind in SILENT
 
 
-def _begins_plainly(text: str) -> bool:
-    first = text[:1]
-    if first not in TELLING:
-        return True
+def _begins_plainly(text: str, first: str) -> bool:
     if first in DIGITS:
         return text[3:4] != " "
     return first in "Tm" and not text.startswith(("Title:", "meta="))
+
+
+def _unmarked(record: Mapping[object, object]) -> bool:
+    return bool(record.keys().isdisjoint(MARKS))
 
 
 def read(value: object, *, failed: bool, shell: bool) -> Reading:

@@ -77,10 +77,8 @@ class Found:
         self._first: int | None = None
         self._by: set[str | None] = set()
 
-    def add(self, index: int, stop: Stop | None) -> None:
-        """The call of that index met *stop*, if any."""
-        if stop is None:
-            return
+    def add(self, index: int, stop: Stop) -> None:
+        """The call of that index met *stop*."""
         self._by.add(stop.rule)
         if len(self._stops) < MOST_STOPS:
             self._stops.append(shown(index, stop))
@@ -127,16 +125,19 @@ class Replayer:
         replies = deque(transcript.replies if self._requests else ())
         found = Found()
         runs: OrderedDict[str, None] = OrderedDict()
-        self._failed = False
+        where = Where()
+        self._now, self._failed = 0.0, False
         for index, (recorded, size) in enumerate(in_replies(transcript.calls)):
             # Recorded clocks jump; what happened later is never earlier.
-            self._now = max(self._now if index else 0.0, recorded.ts or 0.0)
+            if recorded.ts is not None and recorded.ts > self._now:
+                self._now = recorded.ts
             run = f"{thread}#{recorded.turn}"
-            runs[run] = None
-            runs.move_to_end(run)
-            if len(runs) > OPEN:
-                self._guard.finish(runs.popitem(last=False)[0])
-            where = Where(run=run, turn=run, thread=thread, agent=recorded.agent)
+            if run != where.run or recorded.agent != where.agent:
+                where = Where(run=run, turn=run, thread=thread, agent=recorded.agent)
+                runs[run] = None
+                runs.move_to_end(run)
+                if len(runs) > OPEN:
+                    self._guard.finish(runs.popitem(last=False)[0])
             call = Call(
                 recorded.tool,
                 recorded.args,
@@ -146,10 +147,12 @@ class Replayer:
                 str(recorded.reply),
                 size=size,
             )
-            over = None
+            stop = None
             while replies and replies[0].reply <= recorded.reply:
-                over = self._requested(where, replies.popleft()) or over
-            found.add(index, over or self._judged(call, recorded))
+                stop = self._requested(where, replies.popleft()) or stop
+            stop = stop or self._judged(call, recorded)
+            if stop is not None:
+                found.add(index, stop)
         for run in runs:
             self._guard.finish(run)
         self._anew()
@@ -163,8 +166,9 @@ class Replayer:
         runs: set[str | None] = set()
         for index, verdict in Reliving(self._guard, self._at).verdicts(transcript):
             runs.add(verdict.call.where.run)
-            if index is not None:
-                found.add(index, verdict.ending or verdict.stop)
+            stop = verdict.ending or verdict.stop
+            if index is not None and stop is not None:
+                found.add(index, stop)
         for run in runs:
             self._guard.finish(run or "")
         self._anew()
@@ -204,7 +208,7 @@ class Replayer:
             if recorded.result is None:
                 outcome = replace(outcome, recorded=False)
             verdict = guard.observe(verdict.ticket, outcome)
-        return verdict.ending or verdict.stop
+        return verdict.stop and (verdict.ending or verdict.stop)
 
 
 def in_replies(calls: Sequence[RecordedCall]) -> Iterator[tuple[RecordedCall, int]]:

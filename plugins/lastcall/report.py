@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from decimal import Decimal
 
 from msgspec import Struct
@@ -146,7 +147,8 @@ class Notes:
         self._kept: deque[Kept] = deque()
         self._held = 0
         """Bytes of the results in it."""
-        self._counts: dict[str, Counts] = {}
+        self._counts: dict[tuple[str, str, str], int] = {}
+        """Calls by tool, kind, and what they came to."""
         self._asked: dict[str, int] = {}
         self._hosted: dict[str, int | None] = {}
         self._spent: Decimal | None = None
@@ -155,16 +157,13 @@ class Notes:
 
     def observed(self, call: Call, outcome: Outcome) -> None:
         """One call is over, or waits."""
-        counts = self._of(call.name)
-        if call.kind == "tool":
-            counts.executed += 1
-        if call.kind != "malformed":
-            counts.attempts += 1
-        if outcome.kind == "ok":
-            self._keep(kept(call, outcome))
-        elif outcome.kind == "error":
-            counts.failed += 1
-            self._keep(kept(call, outcome))
+        kind = outcome.kind
+        result = kept(call, outcome) if kind == "ok" or kind == "error" else None  # noqa: PLR1714 - faster
+        of = (call.name, call.kind, kind)
+        with self._lock:
+            self._counts[of] = self._counts.get(of, 0) + 1
+            if result is not None:
+                self._keep(result)
 
     def cost(self, call: Call, outcome: Outcome) -> None:
         """One call is over, or waits, under a limit of money."""
@@ -179,7 +178,9 @@ class Notes:
         if call.kind == "model":
             self._request(refused=1)
         else:
-            self._of(call.name).refused += 1
+            of = (call.name, call.kind, "refused")
+            with self._lock:
+                self._counts[of] = self._counts.get(of, 0) + 1
 
     def answered(self, outcome: Outcome) -> None:
         """One request to a model is over."""
@@ -224,7 +225,8 @@ class Notes:
     def incident(self, run: str) -> Incident:
         """The notes as an incident of *run*."""
         status = "stopped" if self.ended else "finished" if self.finished else "running"
-        tools = {name: counts.totals() for name, counts in tuple(self._counts.items())}
+        with self._lock:
+            tools = totals_of(self._counts)
         return Incident(
             run=legible(run) or "",
             status=status,
@@ -255,13 +257,12 @@ class Notes:
 
     def _keep(self, one: Kept) -> None:
         """Keep *one*, and forget the oldest of what is too much."""
-        with self._lock:
-            if len(self._kept) == RESULTS:
-                self._held -= self._kept.popleft().size
-            self._kept.append(one)
-            self._held += one.size
-            if self._held > RESULTS_SIZE:
-                self._shed()
+        if len(self._kept) == RESULTS:
+            self._held -= self._kept.popleft().size
+        self._kept.append(one)
+        self._held += one.size
+        if self._held > RESULTS_SIZE:
+            self._shed()
 
     def _shed(self) -> None:
         """Forget the oldest results until the rest is not too much."""
@@ -271,27 +272,19 @@ class Notes:
             self._held -= old.size
             old.forget()
 
-    def _of(self, tool: str) -> Counts:
-        found = self._counts.get(tool)
-        return self._counts.setdefault(tool, Counts()) if found is None else found
 
-
-class Counts(Struct):
-    """Totals while they still move."""
-
-    executed: int = 0
-    attempts: int = 0
-    refused: int = 0
-    failed: int = 0
-
-    def totals(self) -> Totals:
-        """As they stand."""
-        return Totals(
-            executed=self.executed,
-            attempts=self.attempts,
-            refused=self.refused,
-            failed=self.failed,
-        )
+def totals_of(counts: Mapping[tuple[str, str, str], int]) -> dict[str, Totals]:
+    """The totals of each tool, of calls counted by tool, kind, and what they came to."""
+    tools: dict[str, dict[str, int]] = {}
+    for (tool, kind, came_to), count in counts.items():
+        of = tools.setdefault(tool, dict.fromkeys(Totals.model_fields, 0))
+        if came_to == "refused":
+            of["refused"] += count
+            continue
+        of["executed"] += count if kind == "tool" else 0
+        of["attempts"] += count if kind != "malformed" else 0
+        of["failed"] += count if came_to == "error" else 0
+    return {tool: Totals(**of) for tool, of in tools.items()}
 
 
 class Kept(Struct, gc=False):

@@ -56,7 +56,7 @@ def returned(
     is no more than silence, since most channels say it of everything. *status* was known beside
     the answer. *terminal* and *statuses* are the guard's; the tool's own win. *now*: see `retry_after`.
     """
-    if not failed and status is None and contained(tells_nothing, value, otherwise=False):
+    if not failed and status is None and tells_nothing(value):
         return Outcome("ok", value)
     if issubclass(type(value), BaseException):
         outcome = raised(
