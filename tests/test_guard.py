@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -628,6 +629,26 @@ def test_a_ceiling_is_exact_under_threads(make_guard):
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(work, range(8)))
         assert len(started) == 10
+        totals = guard.report("r").totals
+        assert (totals.executed, totals.attempts, totals.refused) == (10, 10, 22)
+
+
+def test_totals_are_exact_under_threads(make_guard):
+    guard, before = make_guard(Policy.permissive()), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+
+        def work(n):
+            for m in range(300):
+                ticket = guard.decide(Call("a", {"n": n, "m": m}, HERE)).ticket
+                guard.observe(ticket, Outcome("error" if m % 3 else "ok", content=m))
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+    finally:
+        sys.setswitchinterval(before)
+    totals = guard.report("r").totals
+    assert (totals.executed, totals.failed) == (1200, 800)
 
 
 def test_one_tool_policy_may_serve_many_names(make_guard):
