@@ -35,7 +35,9 @@ def project(tmp_path, root):
 def shell(command, folder, **environ):
     """Runs *command* as a runner would, with the packages that are installed here."""
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-    kept = {"PATH": path, "HOME": str(folder), "PYTEST_ADDOPTS": "-p no:cacheprovider"}
+    # langsmith's plugin takes longer to import than pytest.
+    plugins = "-p no:cacheprovider -p no:langsmith_plugin"
+    kept = {"PATH": path, "HOME": str(folder), "PYTEST_ADDOPTS": plugins}
     done = subprocess.run(
         ["/bin/bash", "-euo", "pipefail", "-c", command],
         cwd=folder,

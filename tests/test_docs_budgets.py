@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
 from lastcall import Policy
-from lastcall.cli import main
 from lastcall.rules import Budget
 from lastcall.rules.budget import Quantity
 
+from .documented import Page, called, commands
 from .test_baseline import logs
 
-PAGE = (Path(__file__).parents[1] / "docs" / "budgets.md").read_text()
-
-
-def blocks(kind):
-    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = Page("docs/budgets.md")
 
 
 @pytest.fixture(autouse=True)
@@ -31,16 +26,16 @@ def beside(tmp_path, monkeypatch):
 def test_the_program_prints_what_the_page_says(capsys, monkeypatch):
     # Not over midnight.
     monkeypatch.setattr("time.time", lambda: 1_800_000_000.0)
-    (policy,), (program,), (printed,) = blocks("toml"), blocks("python"), blocks("text")
+    (policy,) = PAGE.blocks("toml")
     Path("policy.toml").write_text(policy)
     given = {}
-    exec(program, given)
+    PAGE.run(given, capsys)
     given["guard"].close()
-    assert capsys.readouterr().out == printed
+    assert len(PAGE.blocks("text")) == 1
 
 
 def test_the_policy_survives_being_written():
-    (policy,) = blocks("toml")
+    (policy,) = PAGE.blocks("toml")
     made = Policy.from_toml(policy)
     assert Policy.from_toml(made.to_toml()) == made
     (budget,) = (rule for rule in made.rules if isinstance(rule, Budget))
@@ -54,23 +49,13 @@ def test_the_policy_survives_being_written():
 def test_the_command_does_what_the_page_says(capsys):
     Path("runs").mkdir()
     logs(Path("runs"), *[5] * 198, 12, 40)
-    (console,) = blocks("console")
-    said = ""
-    for line in console.splitlines():
-        if not line.startswith("$ "):
-            continue
-        program, *words = shlex.split(line[2:])
-        said += f"{line}\n"
-        if program == "cat":
-            said += Path(words[0]).read_text()
-        else:
-            assert (program, main(words)) == ("lastcall", 0)
-            said += capsys.readouterr().out
-    assert said == console
+    (console,) = PAGE.blocks("console")
+    for command, printed in commands(console):
+        assert called(command, capsys) == printed
 
 
 def test_every_quantity_is_in_the_table():
-    table = PAGE.split("\n\n")[2]
+    table = PAGE.text.split("\n\n")[2]
     named = set(
         re.findall(r"`([a-z:]+)`", "".join(row.split("|")[1] for row in table.splitlines()))
     )

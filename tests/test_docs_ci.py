@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from lastcall.cli import main
 from lastcall.expectation import Expectation, Expectations
 
+from .documented import Page, called, commands
 from .test_ci_examples import project, shell  # noqa: F401 - the fixture is used by its name
 
-PAGE = (Path(__file__).parents[1] / "docs" / "ci.md").read_text()
-
-
-def blocks(kind):
-    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-
-
-def commands(block):
-    """The commands of a console block, each with what it prints."""
-    _, *rest = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
-    return list(zip(rest[::2], rest[1::2], strict=True))
+PAGE = Page("docs/ci.md")
 
 
 @pytest.fixture
@@ -37,25 +27,21 @@ def here(project, monkeypatch):  # noqa: F811
 
 def test_the_commands_print_what_the_page_says(here, capsys):
     seen = []
-    for block in blocks("console"):
+    for block in PAGE.blocks("console"):
         for command, printed in commands(block):
-            program, *words = command.split()
-            seen.append(program)
-            if program == "pytest":
+            seen.append(command.split()[0])
+            if seen[-1] == "pytest":
                 _, out = shell(f"{command} -o console_output_style=classic", here)
                 # Which characters stand for an address is another matter in every process.
                 out = re.sub(r"redacted:email:\w+\.\.\. ", "redacted:email:...    ", out)
                 assert printed in out
-            elif program == "cat":
-                assert Path(*words).read_text() == printed
             else:
-                assert main(words) == 0
-                assert capsys.readouterr().out == printed
+                assert called(command, capsys) == printed
     assert seen == ["pytest", "pytest", "cat", "lastcall", "lastcall"]
 
 
 def test_the_tests_pass(here):
-    (program,) = blocks("python")
+    (program,) = PAGE.blocks("python")
     (here / "test_page.py").write_text(program)
     code, out = shell("pytest test_page.py", here)
     assert code == 0, out
@@ -65,12 +51,12 @@ def test_the_tests_pass(here):
 def test_the_hook_is_the_one_there_is(root):
     yaml = pytest.importorskip("yaml")
     ours = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text())
-    (theirs,) = (repo["hooks"] for repo in yaml.safe_load(blocks("yaml")[0])["repos"])
+    (theirs,) = (repo["hooks"] for repo in yaml.safe_load(PAGE.blocks("yaml")[0])["repos"])
     assert [hook["id"] for hook in theirs] == [hook["id"] for hook in ours]
 
 
 def test_every_key_is_in_the_table():
-    table = PAGE[PAGE.index("| key |") : PAGE.index("What cannot be read")]
+    table = PAGE.text[PAGE.text.index("| key |") : PAGE.text.index("What cannot be read")]
     firsts = " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("| "))
     keys = {*Expectation.model_fields, *Expectations.model_fields} - {"every", "runs"}
     assert set(re.findall(r"`(\w+)`", firsts)) == keys

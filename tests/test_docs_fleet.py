@@ -4,7 +4,6 @@ tried."""
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import sqlite3
@@ -21,8 +20,10 @@ from lastcall.cli import main
 from lastcall.rules import Cooling, Quarantine
 from lastcall.stores import open_store
 
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE = (DOCS / "fleet.md").read_text()
+from .documented import ROOT, Page, commands, execute
+
+DOCS = ROOT / "docs"
+PAGE = Page("docs/fleet.md")
 BIN = Path(sys.executable).parent
 LASTCALL = BIN / "lastcall"
 
@@ -75,25 +76,15 @@ def test_every_block_does_what_the_page_says(at, url, clock, capsys, monkeypatch
     monkeypatch.setenv("LOGNAME", "eve")
     monkeypatch.delenv("LASTCALL_SWITCH", raising=False)
     played(url, clock)
-    blocks = re.findall(
-        r"^```(console|python)\n(.*?)^```(?:\n\n```text\n(.*?)^```)?",
-        PAGE,
-        re.MULTILINE | re.DOTALL,
-    )
-    assert len(blocks) == PAGE.count("```console") + PAGE.count("```python")
-    for kind, code, printed in blocks:
-        if kind == "python":
+    for block in PAGE.all:
+        if block.kind == "python":
             given = {}
-            exec(at(code), given)
+            execute(at(block.text), given)
             given["guard"].close()
-            assert capsys.readouterr().out == printed
-            continue
-        said = ""
-        for line in code.splitlines():
-            if not line.startswith("$ "):
-                continue
-            said += f"{line}\n" + at(called(at(line[2:]), clock, capsys), back=True)
-        assert said == code
+            assert capsys.readouterr().out == block.printed
+        elif block.kind == "console":
+            for command, printed in commands(block.text):
+                assert at(called(at(command), clock, capsys), back=True) == printed
 
 
 def called(line, clock, capsys):
@@ -116,7 +107,7 @@ def test_the_page_names_every_command():
     with pytest.raises(SystemExit):
         main(["--help"])
     for word in ("kill", "revive", "status", "ready", "quarantine", "raise"):
-        assert f"$ lastcall {word}" in PAGE
+        assert f"$ lastcall {word}" in PAGE.text
 
 
 def settings(text, section):

@@ -9,7 +9,6 @@ import importlib.util
 import json
 import os
 import pickle
-import re
 import socket
 import subprocess
 import sys
@@ -51,7 +50,11 @@ from lastcall_langchain import (
     stop_of,
 )
 
-DOCS = Path(__file__).parents[1] / "docs"
+from .documented import Page, execute
+
+CONFIG, MIDDLEWARE, SERVER = (
+    Page(f"docs/langchain-{name}.md") for name in ("config", "middleware", "langgraph-json")
+)
 
 PARTS = '''
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -102,35 +105,10 @@ ASK: Any = {"messages": [("user", "Which invoices are open?")]}
 PAY: Any = {"messages": [("user", "Pay the open invoices.")]}
 
 
-def fenced(page: str) -> list[tuple[str, str, str]]:
-    """The blocks of a page: the name of the file each is, if it has one, its language, and its text."""
-    found = re.findall(
-        r"(?:^`([\w.]+)`\n\n)?^```(\w+)\n(.*?)^```",
-        (DOCS / page).read_text(),
-        re.MULTILINE | re.DOTALL,
-    )
-    return [(name, language, text) for name, language, text in found]
-
-
-def steps(page: str) -> list[tuple[str, str]]:
-    """Each block of Python that is no file, with what the page says that it prints."""
-    blocks = fenced(page)
-    after = [*blocks[1:], ("", "", "")]
-    return [
-        (text, said if language == "text" else "")
-        for (name, kind, text), (_, language, said) in zip(blocks, after, strict=True)
-        if kind == "python" and not name
-    ]
-
-
-def run(code: str, space: dict[str, Any]) -> None:
-    exec(compile(code, "page", "exec", dont_inherit=True), space)
-
-
 @pytest.fixture
 def parts() -> dict[str, Any]:
     space: dict[str, Any] = {"__name__": "parts"}
-    run(PARTS, space)
+    execute(PARTS, space)
     return space
 
 
@@ -245,15 +223,12 @@ def told(messages: Any) -> list[str]:
     return [each.text for each in messages if each.type == "tool"]
 
 
-@pytest.mark.parametrize("page", ["langchain-config.md", "langchain-middleware.md"])
-def test_a_page_prints_what_it_says(page: str, parts: Any, capsys: Any) -> None:
+@pytest.mark.parametrize("page", [CONFIG, MIDDLEWARE], ids=["config", "middleware"])
+def test_a_page_prints_what_it_says(page: Page, parts: Any, capsys: Any) -> None:
     small = saying()
     manager = saying([("delegate", {"topic": "invoices"})])
     manager.__class__ = Lenient
-    space = {**parts, "small_model": small, "manager": manager}
-    for code, said in steps(page):
-        run(code, space)
-        assert capsys.readouterr().out == said
+    page.run({**parts, "small_model": small, "manager": manager}, capsys)
     assert not small.asked
 
 
@@ -265,16 +240,11 @@ class Lenient(Saying):
 
 
 def test_every_block_of_the_pages_is_run() -> None:
-    kinds = {
-        (page, kind)
-        for page in ("langchain-config.md", "langchain-middleware.md")
-        for name, kind, _ in fenced(page)
-        if name or kind not in ("python", "text")
-    }
-    assert not kinds
-    names = [name for name, _, _ in fenced("langchain-langgraph-json.md") if name]
+    for page in (CONFIG, MIDDLEWARE):
+        assert {(each.name, each.kind) for each in page.all} == {("", "python"), ("", "text")}
+    names = [each.name for each in SERVER.all if each.name]
     assert names == ["langgraph.json", "agent.py", "client.py", "auth.py"]
-    assert len(steps("langchain-langgraph-json.md")) == 2
+    assert len(SERVER.programs()) == 2
 
 
 # langchain-config.md
@@ -517,7 +487,7 @@ def served(graph: Any, name: str, saver: Any) -> Any:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Any:
-    for name, _, text in fenced("langchain-langgraph-json.md"):
+    for name, _, text, _ in SERVER.all:
         if name:
             (tmp_path / name).write_text(text)
     (tmp_path / "parts.py").write_text(PARTS)
@@ -584,7 +554,7 @@ def elsewhere(project: Path) -> None:
         space["saved"], *saved = pickle.loads(kept.read_bytes())
         for mine, theirs in zip((saver.storage, saver.writes, saver.blobs), saved, strict=True):
             mine.update(theirs)
-    run((project / "block").read_text(), space)
+    execute((project / "block").read_text(), space)
     storage = {
         name: {ns: dict(at) for ns, at in each.items()} for name, each in saver.storage.items()
     }
@@ -593,9 +563,9 @@ def elsewhere(project: Path) -> None:
 
 
 def test_a_resume_in_another_process(project: Path) -> None:
-    script = (
-        "import sys, pathlib; sys.path.insert(0, sys.argv[1]); import test_docs_langchain as here"
-    )
+    # There may be other packages of that name.
+    script = "import sys, pathlib, types; tests = sys.modules['tests'] = types.ModuleType('tests')"
+    script += "; tests.__path__ = [sys.argv[1]]; from tests import test_docs_langchain as here"
     script += "; here.elsewhere(pathlib.Path(sys.argv[2]))"
 
     def printed(code: str) -> str:
@@ -609,13 +579,13 @@ def test_a_resume_in_another_process(project: Path) -> None:
         assert not done.returncode, done.stderr
         return done.stdout
 
-    (first, said_first), (second, said_second) = steps("langchain-langgraph-json.md")
-    assert printed(first) == said_first
+    first, second = SERVER.programs()
+    assert printed(first.text) == first.printed
     kept = (project / "kept").read_bytes()
-    assert printed(second) == said_second
+    assert printed(second.text) == second.printed
     (project / "kept").write_bytes(kept)
     # Three more than the one before the pause.
-    assert printed(second.replace("guard.restore(saved)", "")).count("success") == 4
+    assert printed(second.text.replace("guard.restore(saved)", "")).count("success") == 4
 
 
 def test_the_handler_of_the_page_names_the_user(project: Path) -> None:
@@ -688,8 +658,8 @@ def up(url: str) -> bool:
 
 
 def test_the_client_of_the_page_meets_a_real_server(server: str, project: Path) -> None:
-    blocks = fenced("langchain-langgraph-json.md")
-    at = next(i for i, (name, _, _) in enumerate(blocks) if name == "client.py")
+    (client,) = (each for each in SERVER.all if each.name == "client.py")
+    assert client.printed
     done = subprocess.run(
         [sys.executable, project / "client.py"],
         env={**os.environ, "SERVER": server},
@@ -697,7 +667,7 @@ def test_the_client_of_the_page_meets_a_real_server(server: str, project: Path) 
         text=True,
         check=False,
     )
-    assert done.stdout == blocks[at + 1][2], done.stderr
+    assert done.stdout == client.printed, done.stderr
 
 
 def test_what_a_real_server_says_of_stops_and_users(server: str) -> None:
@@ -856,10 +826,10 @@ def test_after_the_stop_the_model_is_not_asked_again(made: Tools) -> None:
 
 
 def test_the_order_of_the_page_under_a_person_a_retry_and_a_stop(parts: Any, made: Tools) -> None:
-    code = next(code for code, _ in steps("langchain-middleware.md") if "ToolRetry" in code)
+    code = next(each.text for each in MIDDLEWARE.programs() if "ToolRetry" in each.text)
     code = code.replace('"pay"', '"raises"').partition("print(")[0]
     space = {**parts, "small_model": saying(), "guard": Guard(), "GuardMiddleware": GuardMiddleware}
-    run(code, space)
+    execute(code, space)
     agent = create_agent(
         looking(9, "raises"),
         made.all,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,9 +24,9 @@ from openai import AsyncOpenAI
 from openai.types.responses import ResponseFunctionToolCall
 
 from .adapters.endpoint import Endpoint, asks, says
+from .documented import Page
 
-PAGE = (Path(__file__).parents[1] / "docs" / "openai-agents.md").read_text()
-BLOCK = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+PAGE = Page("docs/openai-agents.md")
 
 
 class Asking(Model):
@@ -88,11 +86,8 @@ def test_every_block_prints_what_the_page_says(
         "agent": Agent("clerk", tools=[look_up], model=Asking()),
         "remote": Agent("clerk", tools=[look_up], model=model),
     }
-    blocks = BLOCK.findall(PAGE)
-    assert len(blocks) == PAGE.count("```python")
-    for code, printed in blocks:
-        exec(code, given)
-        assert capsys.readouterr().out == printed
+    assert all(each.printed for each in PAGE.programs())
+    PAGE.run(given, capsys)
     assert provider.refused == []
 
 
@@ -101,4 +96,4 @@ def test_every_name_of_the_page_exists() -> None:
 
     named = {"guard_agent", "GuardHooks", "instrument", "snapshot_of", "stops_in", "coverage"}
     assert named <= set(adapter.__all__)
-    assert all(name in PAGE for name in named)
+    assert all(name in PAGE.text for name in named)

@@ -9,16 +9,15 @@ import pytest
 
 from lastcall.cli import main
 
+from .documented import Page
+
+PAGE = Page("docs/report.md")
 SMALL = 150_000
 
 
-@pytest.fixture
-def text(root):
-    return (root / "docs" / "report.md").read_text()
-
-
-def test_the_commands_write_pages(root, text, tmp_path, monkeypatch, capsys):
-    (block,) = re.findall(r"<!-- test: run -->\n```sh\n(.*?)```", text, re.DOTALL)
+def test_the_commands_write_pages(root, tmp_path, monkeypatch, capsys):
+    (block,) = PAGE.blocks("sh")
+    assert f"<!-- test: run -->\n```sh\n{block}" in PAGE.text
     (tmp_path / "examples").symlink_to(root / "examples")
     monkeypatch.chdir(tmp_path)
     for line in block.splitlines():
@@ -28,9 +27,9 @@ def test_the_commands_write_pages(root, text, tmp_path, monkeypatch, capsys):
     assert "# `create_reminder` was called 38 times." in capsys.readouterr().out
 
 
-def test_the_redactor_does_what_is_said(text):
-    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(block, {})
+def test_the_redactor_does_what_is_said(capsys):
+    PAGE.run({}, capsys)
+    assert len(PAGE.programs()) == 1
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/report.md"])

@@ -12,24 +12,21 @@ from lastcall.cli import main
 from lastcall.transcripts import Transcript, Unreadable, find, read, readers
 from lastcall.transcripts.recorded import Aspect
 
-ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "transcripts.md").read_text()
+from .documented import ROOT, Page, commands, execute
+
+PAGE = Page("docs/transcripts.md")
 ASPECTS = Aspect.__args__
 DATA = Path(__file__).parent / "transcripts" / "data"
 
 
-def blocks(kind):
-    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-
-
 def table():
-    lines = re.findall(r"^\| `([a-z0-9-]+)` \| .*? \| ([a-z |]+) \|$", PAGE, re.MULTILINE)
+    lines = re.findall(r"^\| `([a-z0-9-]+)` \| .*? \| ([a-z |]+) \|$", PAGE.text, re.MULTILINE)
     return {name: dict(zip(ASPECTS, cells.split(" | "), strict=True)) for name, cells in lines}
 
 
 def test_every_reader_has_a_row_and_every_row_a_reader():
     assert set(table()) == {reader.name for reader in readers()}
-    assert f"{len(readers())} formats" in PAGE
+    assert f"{len(readers())} formats" in PAGE.text
     assert f"{len(readers())} formats" in (ROOT / "README.md").read_text()
 
 
@@ -58,19 +55,19 @@ def test_samples_tell_what_the_table_says(path):
 
 def test_the_command_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (log,), (session,) = blocks("json"), blocks("console")
+    (log,), (session,) = PAGE.blocks("json"), PAGE.blocks("console")
     Path("night.jsonl.gz").write_bytes(gzip.compress(log.encode()))
-    shown = session.split("$ lastcall ")[1]
-    command, _, printed = shown.partition("\n")
-    assert main(command.split()) == 2
+    command, printed = commands(session)[-1]
+    assert command.startswith("lastcall ")
+    assert main(command.split()[1:]) == 2
     out, err = capsys.readouterr()
     assert err + out == printed
 
 
 def test_the_reader_of_the_page_reads(tmp_path, monkeypatch):
-    (program,) = blocks("python")
+    (program,) = PAGE.blocks("python")
     given = {}
-    exec(program, given)
+    execute(program, given)
     monkeypatch.setattr("lastcall.transcripts.readers", lambda: (given["Shouts"](),))
     path = tmp_path / "x.jsonl"
     path.write_text('{"shout": "look", "echo": "seen"}\n{"shout": "go"}\n{"x": 1}\n{\n')

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import time
-from pathlib import Path
 
 from lastcall import Call, Guard, ToolPolicy, Where
 from lastcall.cli import main
 
-PAGE = (Path(__file__).parents[1] / "docs" / "writes.md").read_text()
+from .documented import Page
 
-
-def blocks(kind):
-    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = Page("docs/writes.md")
 
 
 def test_the_program_prints_what_the_page_says(capsys):
-    (program,), (printed,) = blocks("python"), blocks("text")
-    exec(program, {})
-    assert capsys.readouterr().out == printed
+    PAGE.run({}, capsys)
+    assert len(PAGE.blocks("text")) == 1
 
 
 def test_the_commands_are_those_of_the_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (commands,) = blocks("sh")
+    (commands,) = PAGE.blocks("sh")
     listing, settling = (shlex.split(line)[1:] for line in commands.splitlines())
     policy = ToolPolicy(writes=True, timeout=0.001)
     call = Call("pay", {"invoice": "inv-9"}, Where(run="r", turn="r", tenant="acme"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,113 @@ def test_every_example_has_its_text_and_its_line_in_the_index():
         assert len(path.read_text().splitlines()) <= 120, "two minutes"
     for name in ("broken_planner.py", "night_live.py"):
         assert f"({name})" in index
+
+
+def printed(name, *patterns):
+    """What *patterns* find in what an example prints, each but once."""
+    text = TOLD[name].read_text()
+    found = [each for pattern in patterns for each in re.findall(pattern, text, re.MULTILINE)]
+    return list(dict.fromkeys(found))
+
+
+def bought(whose):
+    """How many calls were paid for before the open breaker."""
+    (price,), (spent,) = (
+        printed("open_breaker", pattern)
+        for pattern in (r"^\d+ calls at (\S+)", rf"^  {whose} +(\S+) spent")
+    )
+    return [f"{Decimal(spent) / Decimal(price):f}"]
+
+
+UNGOVERNED, GOVERNED = r"^  ungoverned.* {2,}(\d+) ", r"^  governed.* {2,}(\d+) "
+
+INDEX = {
+    "[retry storm]": (
+        [],
+        printed(
+            "retry_storm", r"ungoverned, 3 .* (\d+) requests", r"ungoverned, 4 .* (\d+) requests"
+        ),
+        printed("retry_storm", r"  governed, \d layers +(\d+) requests"),
+        [],
+    ),
+    "the same:": (
+        printed("retry_storm", r"^(\d+) questions"),
+        printed("retry_storm", r"ungoverned +(\d+) requests"),
+        printed("retry_storm", r"Share.* (\d+) requests"),
+        printed("retry_storm", r"Share\((.*)\)"),
+    ),
+    "[429 for ever]": (
+        [],
+        printed("rate_limited", rf"{UNGOVERNED}requests +account disabled"),
+        printed("rate_limited", rf"{GOVERNED}requests +account open"),
+        [],
+    ),
+    # What it prints is tried with the README.
+    "[422 at night]": ([], ["40"], ["3"], []),
+    "[an outage]": (
+        printed("outage", r"answers for (\d+) s", r"^(\d+) runs"),
+        printed("outage", rf"{UNGOVERNED}requests +meanwhile"),
+        printed("outage", rf"{GOVERNED}requests +meanwhile", r"trials at (\d+),"),
+        [],
+    ),
+    "[an open breaker]": (
+        [],
+        bought("ungoverned"),
+        bought("governed")
+        + printed("open_breaker", r"(\d+) calls refused, \S+ reserved", r"refused, (\S+) reserved"),
+        [],
+    ),
+    "[duplicate writes]": (
+        [],
+        printed("duplicate_writes", r"no key +(\d) charges", r"fresh key each time +(\d) charges"),
+        printed("duplicate_writes", r"^  operation_key.* (\d) charge", rf"{GOVERNED}charge"),
+        [],
+    ),
+    "[a broken planner]": (
+        printed("broken_planner", r"ungoverned: .* (\d+) charges, 0 of them surplus"),
+        printed("broken_planner", r"charges, (\d+) of them surplus\n    disabled by the provider"),
+        printed("broken_planner", r"  governed: .* (\d+) charges.*\n    stopped by requests/run"),
+        [],
+    ),
+    "[endless pagination]": (
+        [],
+        printed("endless_pagination", rf"{UNGOVERNED}pages .*woke up"),
+        printed("endless_pagination", rf"{GOVERNED}pages .*stopped by"),
+        [],
+    ),
+    "[a plan that never converges]": (
+        [],
+        printed("never_converging", rf"{UNGOVERNED}plans"),
+        printed("never_converging", rf"{GOVERNED}plans .*stopped by"),
+        [],
+    ),
+    "[two agents]": (
+        [],
+        printed("two_agents", rf"{UNGOVERNED}agents .*no answer"),
+        printed("two_agents", rf"{GOVERNED}agents .*stopped by"),
+        [],
+    ),
+    "[self-trigger]": (
+        [],
+        printed("self_trigger", rf"{UNGOVERNED}written"),
+        printed("self_trigger", rf"{GOVERNED}written"),
+        [],
+    ),
+}
+"""The figures of each row of the index, by its beginning: of its shape, ungoverned, governed, and of what does it."""
+
+
+def test_each_figure_of_the_index_is_printed():
+    rows = re.findall(r"^\| (.+) \|$", (EXAMPLES / "README.md").read_text(), re.MULTILINE)[2:]
+    for row, (begins, figures) in zip(rows, INDEX.items(), strict=True):
+        assert row.startswith(begins)
+        # The name of a shape may hold a status.
+        cells = row.removeprefix(begins).split(" | ")
+        told = [list(dict.fromkeys(re.findall(r"\d+(?:\.\d+)?", cell))) for cell in cells]
+        assert told == list(figures), begins
+    assert printed("outage", r"(\d) requests opened the breaker") == ["5"], "five that find out"
+    (trials,) = printed("outage", r"trials at (.+) s$")
+    assert trials == ", ".join(map(str, range(30, 200, 30))), "one each 30 s"
 
 
 class TestFigures:

@@ -370,7 +370,8 @@ class TestBesideOthers:
             g_transcript_jsonl=CLEAN,
             two_toml="max_calls = 2",
         )
-        run = ("-n", "2", "-p", "no:cacheprovider")
+        # langsmith's plugin takes longer to import than pytest, six times here.
+        run = ("-n", "2", "-p", "no:cacheprovider", "-p", "no:langsmith_plugin")
         done = pytester.runpytest_subprocess(*run, "--lastcall-policy", "two.toml")
         done.assert_outcomes(failed=5)
         done.stdout.fnmatch_lines(["*refused: ceiling*"])

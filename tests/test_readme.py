@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import re
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from lastcall import Policy
+from lastcall import Call, Guard, Outcome, Policy, Where
 from lastcall.cli import main
+
+from .documented import Page, execute
+
+PAGE = Page("README.md")
 
 
 @pytest.fixture
@@ -25,12 +29,7 @@ def night(root):
     return module
 
 
-def blocks(path, language):
-    """The fenced blocks of *language* in a Markdown file."""
-    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
-
-
-def test_the_handler_stops_the_agent_one_has(root, night, capsys):
+def test_the_handler_stops_the_agent_one_has(night, capsys):
     from langchain_core.tools import tool
 
     @tool
@@ -39,7 +38,7 @@ def test_the_handler_stops_the_agent_one_has(root, night, capsys):
         return night.rejected(due)
 
     model = night.Sleepless()
-    exec(blocks(root / "README.md", "python")[0], {"model": model, "tools": [create_reminder]})
+    execute(PAGE.blocks("python")[0], {"model": model, "tools": [create_reminder]})
     assert capsys.readouterr().out.split() == ["refusals", "422"]
     assert model.asked <= 6
 
@@ -55,7 +54,7 @@ def default_loop():
 
 
 @pytest.mark.usefixtures("default_loop")
-def test_the_guarded_agent_ends_with_a_stop(root, capsys):
+def test_the_guarded_agent_ends_with_a_stop(capsys):
     from agents import Agent, function_tool
     from agents.testing import ScriptedModel, function_call
 
@@ -68,12 +67,12 @@ def test_the_guarded_agent_ends_with_a_stop(root, capsys):
         [function_call("create_reminder", {"due": f"{n}"}, call_id=f"c{n}")] for n in range(40)
     ]
     agent = Agent("clerk", tools=[create_reminder], model=ScriptedModel(steps))
-    exec(blocks(root / "README.md", "python")[1], {"agent": agent})
+    execute(PAGE.blocks("python")[1], {"agent": agent})
     assert "reason='refusals'" in capsys.readouterr().out
 
 
-def test_a_wrapped_function_stops_at_its_third_equal_call(root, capsys):
-    exec(blocks(root / "README.md", "python")[2], {})
+def test_a_wrapped_function_stops_at_its_third_equal_call(capsys):
+    execute(PAGE.blocks("python")[2], {})
     out = capsys.readouterr().out
     assert "already made 2 times" in out
     assert "executed=2 attempts=2 refused=1" in out
@@ -97,22 +96,62 @@ def test_the_night_live_shows_both_frameworks_stopped(root):
     assert [line.split()[1] for line in governed] == ["5", "5"]
     assert [int(line.split()[4]) for line in governed] == [3, 3]
     assert done.stdout.count("40 calls executed") == 2
+    assert (
+        "(night_live.py): live in LangChain and the OpenAI Agents SDK | 40 calls | 3 calls |"
+        in ((root / "examples" / "README.md").read_text())
+    )
 
 
-def test_the_policy_file_of_the_docs_is_one(root):
-    (text,) = blocks(root / "docs/policy.md", "toml")
+def test_the_policy_file_of_the_docs_is_one():
+    (text,) = Page("docs/policy.md").blocks("toml")
     policy = Policy.from_toml(text)
     assert policy.tool("search_web").reads
     assert Policy.from_toml(policy.to_toml()) == policy
 
 
-def test_the_readme_counts_the_formats_right(root):
+def test_the_programs_of_the_policy_page_run():
+    guard, before = Guard(Policy()), signal.getsignal(signal.SIGHUP)
+    try:
+        for program in Page("docs/policy.md").programs():
+            given = {"guard": guard, "Guard": Guard, "Policy": Policy}
+            execute(program.text, given)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    where = Where(run="r", turn="t", user="ann")
+    most = 500
+    for n in range(most):
+        assert made(given["guard"], n, where)
+    assert not made(given["guard"], most, where)
+
+
+def made(guard, n, where):
+    """Whether the *n*-th call may be made."""
+    ticket = guard.decide(Call("look", {"n": n}, where)).ticket
+    if ticket is not None:
+        guard.observe(ticket, Outcome(content=n))
+    return ticket is not None
+
+
+def test_the_guard_of_many_processes_is_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (program,) = [each for each in PAGE.programs() if "sqlite:///" in each.text]
+    given = {}
+    execute(program.text, given)
+    where = Where(run="r", turn="t", user="ann", agent="clerk")
+    other = Guard(given["policy"], store="sqlite:///lastcall.db")
+    for n in range(100):
+        assert made((given["guard"], other)[n % 2], n, where)
+    assert not made(other, 100, where)
+    given["guard"].close()
+    other.close()
+
+
+def test_the_readme_counts_the_formats_right():
     from lastcall.transcripts import readers
 
-    assert f"{len(readers())} formats" in (root / "README.md").read_text()
+    assert f"{len(readers())} formats" in PAGE.text
 
 
-def test_the_table_of_the_docs_names_every_rule(root):
-    readme = (root / "README.md").read_text()
+def test_the_table_of_the_docs_names_every_rule():
     for rule in Policy().rules:
-        assert f"| `{rule.name}` |" in readme
+        assert f"| `{rule.name}` |" in PAGE.text

@@ -230,6 +230,19 @@ def test_equal_secrets_stay_equal_in_every_process_with_one_key(folder):
     assert SECRET not in str(written)
 
 
+@pytest.mark.parametrize("result", [None, "x" * 100_000])
+def test_a_result_of_which_only_the_digest_is_written_is_judged(folder, result):
+    guard = Guard(listeners=[Recorder(folder)], clock=FakeClock())
+    with guard.within(run="r"), contextlib.suppress(Stopped):
+        for _ in range(5):
+            guard.wrap(lambda: result, name="f")()
+    (run,) = (each for path in find([folder]) for each in read(path))
+    assert "results" not in run.lacks
+    assert Replayer().replay(run).stops[0].reason == "same"
+    blind = Transcript(run.file, run.run, run.format, run.calls[:2], run.replies, run.lacks)
+    assert Replayer().replay(blind).not_judged == ()
+
+
 def test_what_is_large_is_left_out_and_still_known(folder):
     guard = Guard(listeners=[Recorder(folder)])
     look = guard.wrap(lambda q: "x" * 100_000, name="look")

@@ -191,6 +191,26 @@ def test_own_fields_and_patterns():
         Redactor(fields="mrn")
 
 
+@pytest.mark.parametrize("named", ["name", "key"])
+def test_names_and_values_that_are_kept_as_pairs(named):
+    pairs = [
+        {named: "DB_PASSWORD", "value": "hunter2"},
+        {named: "Authorization", "value": "Bearer zzz"},
+        {named: "HOME", "value": "/x"},
+        {named: 7, "value": "/x"},
+        {"value": "/x"},
+    ]
+    said = REDACTOR.value(pairs)
+    assert said[0]["value"].startswith("[redacted:password:")
+    assert said[1]["value"].startswith("Bearer [redacted:credential:")
+    assert said[2:] == pairs[2:]
+    for indent in (None, 2):
+        text = REDACTOR.text(json.dumps(pairs, indent=indent))
+        assert json.loads(text) == said
+        assert REDACTOR.text(text) == text
+    assert "ter" not in REDACTOR.text(json.dumps({named: "PASSWORD", "value": 'hun"ter2'}))
+
+
 def test_everything_under_a_secret_name_goes_but_yes_and_no():
     said = REDACTOR.value({"credentials": {"user": "ann", "pin": [1, 2.5], "on": True, "x": None}})
     inside = said["credentials"]

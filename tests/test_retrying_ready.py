@@ -205,7 +205,7 @@ class TestTheGuard:
                 service.tool() if colour == "sync" else asyncio.run(service.tool())
             assert service.requests == 2
         assert len(guard.store) == 0
-        assert guard.held == set()
+        assert guard.bodies.held == set()
 
     def test_inside_another_seam_the_first_attempt_is_counted_there(self, make_guard, clock):
         guard = make_guard(limited(1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -53,42 +54,50 @@ def invites(text):
     return re.search(r"try\s+again|retry|retri", text, re.IGNORECASE)
 
 
-@pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("reason", [*REASONS, "of_somebody_else"])
 class TestEveryText:
-    def test_of_a_final_stop_invites_to_nothing(self, reason, scope):
-        assert not invites(words(stop(reason, scope)))
+    """In every scope: two thousand texts, which are no two thousand tests."""
 
-    def test_does_not_pass_on_the_invitations_of_a_service(self, reason, scope):
-        for invitation in INVITATIONS:
+    def test_of_a_final_stop_invites_to_nothing(self, reason):
+        for scope in SCOPES:
+            assert not invites(words(stop(reason, scope))), scope
+
+    def test_does_not_pass_on_the_invitations_of_a_service(self, reason):
+        for scope, invitation in product(SCOPES, INVITATIONS):
             detail = f"Field n is missing. {invitation}"
             made = full(stop(reason, scope, detail=detail, status=503))
-            assert not invites(made.text)
-            assert "Field n is missing." in made.text
+            assert not invites(made.text), scope
+            assert "Field n is missing." in made.text, scope
 
-    def test_is_never_empty_and_names_the_tool(self, reason, scope):
-        assert "search" in words(stop(reason, scope))
+    def test_is_never_empty_and_names_the_tool(self, reason):
+        for scope in SCOPES:
+            assert "search" in words(stop(reason, scope)), scope
 
-    def test_names_its_scope(self, reason, scope):
-        text = words(stop(reason, scope))
+    def test_names_its_scope(self, reason):
         named = {"call": "This exact call", "tool": "Do not call search again this turn"}
-        assert named.get(scope, scope) in text
+        for scope in SCOPES:
+            assert named.get(scope, scope) in words(stop(reason, scope))
 
-    def test_says_no_more_than_its_scope(self, reason, scope):
-        text = words(stop(reason, scope)).lower()
-        assert not re.search(r"\b(never|ever|always|permanent\w*|any more|forever)\b", text)
-        if scope in NARROW:
-            assert "this turn" in text
-            assert "any tool" not in text
+    def test_says_no_more_than_its_scope(self, reason):
+        for scope in SCOPES:
+            text = words(stop(reason, scope)).lower()
+            assert not re.search(r"\b(never|ever|always|permanent\w*|any more|forever)\b", text), (
+                scope
+            )
+            if scope in NARROW:
+                assert "this turn" in text, scope
+                assert "any tool" not in text, scope
 
-    def test_leaves_nothing_to_fill_in(self, reason, scope):
-        text = words(stop(reason, scope))
-        assert "{" not in text
-        assert "None" not in text
-        assert "_" not in text
+    def test_leaves_nothing_to_fill_in(self, reason):
+        for scope in SCOPES:
+            text = words(stop(reason, scope))
+            assert "{" not in text, scope
+            assert "None" not in text, scope
+            assert "_" not in text, scope
 
-    def test_does_not_mind_a_stop_without_numbers(self, reason, scope):
-        assert words(stop(reason, scope, limit=None, observed=None))
+    def test_does_not_mind_a_stop_without_numbers(self, reason):
+        for scope in SCOPES:
+            assert words(stop(reason, scope, limit=None, observed=None)), scope
 
 
 def test_a_call_that_will_be_refused_again_may_be_corrected():

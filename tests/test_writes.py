@@ -268,9 +268,9 @@ class TestTwoAtOnce:
         monkeypatch.setattr(Flight, "await_", None)
         policy, where = ToolPolicy(writes=True, on_repeat="replay"), Where(run="r1")
         outer = await guard.adecide(Call("charge", {"n": 7}, where, key="k"), policy, wait=True)
-        mark = guard.enter("charge", "calling", None, outer.ticket)
+        mark = guard.bodies.enter("charge", "calling", None, outer.ticket)
         inner = await guard.adecide(Call("mail", {"n": 7}, where, key="k"), policy, wait=True)
-        guard.leave(mark)
+        guard.bodies.leave(mark)
         assert inner.stop.reason == "conflict"
 
     @pytest.mark.asyncio

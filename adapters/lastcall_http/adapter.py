@@ -23,8 +23,8 @@ else:
 class GuardAdapter(HTTPAdapter):
     """An adapter for `requests.Session.mount` that takes each request of a guarded call past *guard*.
 
-    *retries*, *keyed*, *per_endpoint*, *credential* and *dependency*: as for `GuardTransport`. *adapter* are the settings of
-    HTTPAdapter; what `max_retries` sends again passes the guard, too. Raises Stopped for a request that is
+    *retries*, *keyed*, *per_endpoint*, *per_request*, *credential* and *dependency*: as for `GuardTransport`.
+    *adapter* are the settings of HTTPAdapter; what `max_retries` sends again passes the guard, too. Raises Stopped for a request that is
     refused.
     """
 
@@ -38,6 +38,7 @@ class GuardAdapter(HTTPAdapter):
         retries: Retries | None = None,
         keyed: Iterable[str] = KEYED,
         per_endpoint: bool = False,
+        per_request: bool = False,
         credential: Callable[[Any], str | None] | None = None,
         dependency: Callable[[Any], str] | None = None,
         **adapter: Any,
@@ -50,13 +51,14 @@ class GuardAdapter(HTTPAdapter):
             guard,
             keyed=keyed,
             per_endpoint=per_endpoint,
+            per_request=per_request,
             credential=credential,
             dependency=dependency,
         )
 
     def send(self, request: Any, *args: Any, **settings: Any) -> Any:
         """Send *request*, in a guarded call by the guard's leave."""
-        body = self._guard.body()
+        body = self._guard.bodies.innermost()
         ticket = None if body is None else body.ticket
         if body is None or ticket is None or on_its_way(body):
             return super().send(request, *args, **settings)

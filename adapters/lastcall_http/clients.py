@@ -15,7 +15,7 @@ from lastcall_http.transports import AsyncGuardTransport, GuardTransport
 if TYPE_CHECKING:
     import requests
 
-OURS = ("retries", "keyed", "per_endpoint", "credential", "dependency")
+OURS = ("retries", "keyed", "per_endpoint", "per_request", "credential", "dependency")
 """Settings of the transport."""
 
 INNER = ("verify", "cert", "trust_env", "http1", "http2", "limits", "proxy")

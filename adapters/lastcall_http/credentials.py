@@ -7,12 +7,12 @@ from hashlib import blake2b
 
 HEADERS = ("authorization", "api-key", "x-api-key", "apikey", "x-goog-api-key", "x-auth-token")
 
-LENGTH = 6
-"""Bytes of the hash: enough to tell keys of one service apart, and too few to find one by."""
+LENGTH = 8
+"""Bytes of the hash, as of fingerprints: enough to tell keys of one service apart, and too few to find one by."""
 
 
 def credential_of(headers: Mapping[str, str]) -> str | None:
-    """Twelve hex characters for what is in the first of `HEADERS` that is there; None without any. Equal
+    """Sixteen hex characters for what is in the first of `HEADERS` that is there; None without any. Equal
     in all workers, so that they share a breaker."""
     for name in HEADERS:
         secret = headers.get(name)

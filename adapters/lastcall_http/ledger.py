@@ -8,6 +8,7 @@ from collections.abc import Hashable
 
 from lastcall.body import Body
 from lastcall_http.sending import Sending
+from lastcall_http.standing import Standing
 
 KEPT = 256
 """Failed requests of one body that are remembered; the oldest of more is forgotten."""
@@ -24,6 +25,7 @@ class Ledger:
 
     def __init__(self, whole: Ledger | None) -> None:
         self.whole = self if whole is None else whole
+        self.standing = Standing()
         self.layers: list[str] = []
         """The layers that were seen to send a request of the call again."""
         self.replayed = 0
@@ -57,38 +59,49 @@ class Ledger:
             put(ledger.failed, sending.equal, there=failed)
             put(ledger.busy, sending.place, there=failed and passing)
 
-    def key(self, sending: Sending, key: str) -> str:
+    def key(self, sending: Sending, key: str, *, by_what_it_says: bool = False) -> str:
         """The key of a write of the body, whose own is *key*. A second write to one place has one of its own,
         unless it is the first once more: equal, corrected after a refusal, or redirected.
 
         By their order at one place, and nowhere else: whoever repeats the call may leave out other requests.
+        Or, in any order, *by_what_it_says*: method, URL and body, where that can be looked at.
         """
-        for known in (sending.equal, sending.moved):
-            if known in self._keys:
-                return self._keys.setdefault(sending.equal, self._keys[known])
-        refused = self._refused.pop(sending.place, None)
-        if refused is not None:
-            # What was refused is asked for no more, or is a write of its own from now on.
-            taken = self._keys[sending.equal] = self._keys.pop(refused)
-            return taken
         with _LOCK:
-            number = self._writes[sending.place] = self._writes.get(sending.place, 0) + 1
-        mark = "" if number == 1 else f":{number}"
-        return self._keys.setdefault(sending.equal, key[: LONGEST - len(mark)] + mark)
+            for known in (sending.equal, sending.moved):
+                if known in self._keys:
+                    return self._keys.setdefault(sending.equal, self._keys[known])
+            mark = self._mark(sending, by_what_it_says=by_what_it_says)
+            if mark is None:
+                # What was refused is asked for no more, or is a write of its own from now on.
+                taken = self._keys.pop(self._refused.pop(sending.place))
+            else:
+                taken = key[: LONGEST - len(mark)] + mark
+            self._keys[sending.equal] = taken
+            return taken
+
+    def _mark(self, sending: Sending, *, by_what_it_says: bool) -> str | None:
+        """What is put to its key; None: it has the one of what was refused at its place."""
+        if by_what_it_says and sending.body is not None:
+            return sending.said
+        if sending.place in self._refused:
+            return None
+        number = self._writes[sending.place] = self._writes.get(sending.place, 0) + 1
+        return "" if number == 1 else f":{number}"
 
     def wrote(self, sending: Sending, key: str, *, refused: bool, redirected: bool) -> None:
         """A write under *key* was answered: it may be corrected under it when it was *refused*, and goes on
         elsewhere under it when it was *redirected*."""
-        if not (refused or redirected):
-            self._made.add((sending.place, key))
-        if refused and (sending.place, key) not in self._made:
-            self._refused[sending.place] = sending.equal
-        elif self._refused.get(sending.place) == sending.equal:
-            del self._refused[sending.place]
-        if redirected:
-            self._keys[sending.moved] = key
-        elif self._keys.get(sending.moved) == key:
-            del self._keys[sending.moved]
+        with _LOCK:
+            if not (refused or redirected):
+                self._made.add((sending.place, key))
+            if refused and (sending.place, key) not in self._made:
+                self._refused[sending.place] = sending.equal
+            elif self._refused.get(sending.place) == sending.equal:
+                del self._refused[sending.place]
+            if redirected:
+                self._keys[sending.moved] = key
+            elif self._keys.get(sending.moved) == key:
+                del self._keys[sending.moved]
 
     def retried_by(self, layers: list[str]) -> tuple[str, str] | None:
         """*layers* sent a request of the call again; the first two of it, once there are two."""

@@ -18,6 +18,7 @@ from lastcall_http.credentials import credential_of
 from lastcall_http.layers import layers_of
 from lastcall_http.ledger import LONGEST, ledger_of
 from lastcall_http.sending import Sending
+from lastcall_http.standing import Asked
 
 HEADER = "Idempotency-Key"
 KEYED = frozenset({"POST", "PUT", "PATCH"})
@@ -44,12 +45,14 @@ class Wire:
         *,
         keyed: Iterable[str] = KEYED,
         per_endpoint: bool = False,
+        per_request: bool = False,
         credential: Callable[[Any], str | None] | None = None,
         dependency: Callable[[Any], str] | None = None,
     ) -> None:
         self.guard = guard
         self.keyed = frozenset(method.upper() for method in keyed)
         self.per_endpoint = per_endpoint
+        self.per_request = per_request
         self.credential = credential
         self.dependency = dependency
 
@@ -85,6 +88,7 @@ class Passage:
         self.outcome = UNSENT
         """What it came to."""
         self._policy = ticket.policy or wire.guard.policy
+        self._asked: Asked | None = None
         self._open = False
         self._answered = False
 
@@ -92,10 +96,18 @@ class Passage:
 
     def admit(self, layer: str | None = None) -> None:
         """Ask whether it may be sent. Raises Stopped. *layer* sends it once more, where that is known."""
+        self._asked = asked = Asked(self.ledger.standing, self.sending)
+        try:
+            self._admit(layer)
+        except BaseException:
+            asked.is_over()
+            raise
+
+    def _admit(self, layer: str | None) -> None:
         if self.asked(layer):
             self.granted(self.guard.decide(self.attempt(), self.call.policy))
         try:
-            stop = None if self.trip is None else self.guard.may_send(self.trip)
+            stop = None if self.trip is None else self.guard.wire.may_send(self.trip)
         except BaseException:
             # Called off meanwhile; the trial that it may have been is another's then.
             self._open = True
@@ -109,10 +121,18 @@ class Passage:
 
     async def aadmit(self, layer: str | None = None) -> None:
         """`admit` for an event loop."""
+        self._asked = asked = Asked(self.ledger.standing, self.sending)
+        try:
+            await self._aadmit(layer)
+        except BaseException:
+            asked.is_over()
+            raise
+
+    async def _aadmit(self, layer: str | None) -> None:
         if self.asked(layer):
             self.granted(await self.guard.adecide(self.attempt(), self.call.policy))
         try:
-            stop = None if self.trip is None else await self.guard.amay_send(self.trip)
+            stop = None if self.trip is None else await self.guard.wire.amay_send(self.trip)
         except BaseException:
             self._open = True
             self.settle()
@@ -171,7 +191,7 @@ class Passage:
             whole = self.ledger.whole
             whole.replayed += 1
             said = f"{self.sending.host} answered by what it kept under the key: {whole.replayed}"
-            self.guard.replayed(self.call, f"{said} in this call")
+            self.guard.wire.replayed(self.call, f"{said} in this call")
 
     def failed(self, error: BaseException) -> None:
         """There is no answer, for *error*."""
@@ -184,24 +204,24 @@ class Passage:
     def settle(self) -> None:
         """Tell the rules what it came to; a second time nothing happens."""
         if self._open:
-            self._open = False
+            self._settled()
             try:
                 if self.further is not None:
                     self.guard.observe(self.further, self.outcome)
             finally:
                 if self.trip is not None:
-                    self.guard.sent(self.trip, self.outcome)
+                    self.guard.wire.sent(self.trip, self.outcome)
 
     async def asettle(self) -> None:
         """`settle` for an event loop."""
         if self._open:
-            self._open = False
+            self._settled()
             try:
                 if self.further is not None:
                     await self.guard.aobserve(self.further, self.outcome)
             finally:
                 if self.trip is not None:
-                    await self.guard.asent(self.trip, self.outcome)
+                    await self.guard.wire.asent(self.trip, self.outcome)
 
     def again(self) -> None:
         """The same request is made once more."""
@@ -209,15 +229,27 @@ class Passage:
 
     # How.
 
-    def _saw(self, seen: Seen) -> None:
-        self.body.last, self._answered = seen, True
+    def _settled(self) -> None:
+        self._open = False
+        if self._asked is not None:
+            self._asked.is_over()
+
+    def _counts(self, seen: Seen) -> Outcome:
         policy = self._policy
-        self.outcome = outcome = seen.outcome(
+        outcome = seen.outcome(
             self.call.policy,
             terminal=policy.terminal_statuses,
             statuses=policy.statuses,
             now=self.guard.clock(),
         )
+        if self._asked is not None:
+            writes = bool(self.call.policy.writes)
+            self._asked.answered(self.body, seen, outcome, writes=writes)
+        return outcome
+
+    def _saw(self, seen: Seen) -> None:
+        self._answered = True
+        self.outcome = outcome = self._counts(seen)
         self.ledger.answered(
             self.sending,
             failed=outcome.kind == "error",
@@ -248,7 +280,18 @@ class Passage:
             own = self.call.key
             if self.wire.per_endpoint:
                 own = f"{own[: LONGEST - len(sending.mark)]}{sending.mark}"
-            self.key = self.ledger.key(sending, own)
+            self.key = self.ledger.key(sending, own, by_what_it_says=self.wire.per_request)
+            if self.key != own and not self.wire.per_request:
+                self._mixed_up()
+
+    def _mixed_up(self) -> None:
+        """Say once that keys go by an order which may be another one next time."""
+        if self._asked is not None and self._asked.has_rivals():
+            self.guard.warned(
+                self.call,
+                f"{self.call.name}: several writes to one endpoint of {self.sending.host} at once, whose"
+                " keys go by their order; per_request=True gives each one by what it says",
+            )
 
     def _stacked(self, layers: list[str]) -> None:
         """Say once that two layers retry."""
@@ -264,7 +307,7 @@ class Passage:
         """The host is left alone. That is no answer of its own: to whoever waits for the call, the service
         is as sick as it was."""
         wait = {} if stop.retry_after is None else {"retry-after": str(ceil(stop.retry_after))}
-        self.body.last = Seen(stop.status, wait, stop.text)
+        self._counts(Seen(stop.status, wait, stop.text))
         return self.guard.stopped(stop)
 
     def _refused(self, reason: str) -> Stopped:

@@ -75,6 +75,13 @@ class Sending(ABC):
         return f":{blake2b(' '.join(self.place).encode(), digest_size=4).hexdigest()}"
 
     @property
+    def said(self) -> str:
+        """What is put to the key of a write, where each is to have one by what it says."""
+        told = blake2b(f"{self.method} {self.url} ".encode(), digest_size=8)
+        told.update(self.body or b"")
+        return f":{told.hexdigest()}"
+
+    @property
     def moved(self) -> tuple[str, Hashable]:
         """The same for a request and for what a redirect with 307 or 308 makes of it."""
         return (self.method, self.told)

@@ -40,7 +40,8 @@ class GuardTransport(Transport):
 
     *retries* (`guard.retrying(...)`) makes it the layer that retries. *keyed*: the methods of a tool declared
     `writes` that are sent with its `Idempotency-Key`; *per_endpoint*: each method and path with one of its own,
-    for services that take a key for one endpoint only. *credential* and *dependency* are given a request of
+    for services that take a key for one endpoint only; *per_request*: each write by its method, URL and body,
+    for tools that send several to one endpoint, whose order may change. *credential* and *dependency* are given a request of
     the library and name what it authenticates with and the service that it goes to, for the breaker
     (default: a short hash of the credential, the host). Raises Stopped for a request that is refused.
     """
@@ -53,6 +54,7 @@ class GuardTransport(Transport):
         retries: Retries | None = None,
         keyed: Iterable[str] = KEYED,
         per_endpoint: bool = False,
+        per_request: bool = False,
         credential: Callable[[Any], str | None] | None = None,
         dependency: Callable[[Any], str] | None = None,
     ) -> None:
@@ -63,6 +65,7 @@ class GuardTransport(Transport):
             guard,
             keyed=keyed,
             per_endpoint=per_endpoint,
+            per_request=per_request,
             credential=credential,
             dependency=dependency,
         )
@@ -73,7 +76,7 @@ class GuardTransport(Transport):
         if inner is None:
             with _LOCK:
                 inner = self._inner = self._inner or library_of(request).HTTPTransport()
-        body = self._guard.body()
+        body = self._guard.bodies.innermost()
         if body is None or body.ticket is None or on_its_way(body):
             return inner.handle_request(request)
         make = partial(passage_of, self._wire, body, body.ticket, request)
@@ -132,6 +135,7 @@ class AsyncGuardTransport(AsyncTransport):
         retries: Retries | None = None,
         keyed: Iterable[str] = KEYED,
         per_endpoint: bool = False,
+        per_request: bool = False,
         credential: Callable[[Any], str | None] | None = None,
         dependency: Callable[[Any], str] | None = None,
     ) -> None:
@@ -142,6 +146,7 @@ class AsyncGuardTransport(AsyncTransport):
             guard,
             keyed=keyed,
             per_endpoint=per_endpoint,
+            per_request=per_request,
             credential=credential,
             dependency=dependency,
         )
@@ -152,7 +157,7 @@ class AsyncGuardTransport(AsyncTransport):
         if inner is None:
             with _LOCK:
                 inner = self._inner = self._inner or library_of(request).AsyncHTTPTransport()
-        body = self._guard.body()
+        body = self._guard.bodies.innermost()
         if body is None or body.ticket is None or on_its_way(body):
             return await inner.handle_async_request(request)
         make = partial(passage_of, self._wire, body, body.ticket, request)

@@ -71,7 +71,7 @@ class GuardCallbackHandler(Refusing):
         tool = run.tool or "tool"
         # A second handler of the same guard finds the call claimed.
         at = None if run.parent is None else run.parent.id
-        if self.guard.inside(tool, SEAM, at) or not RUNS.claimed(run, self.guard):
+        if self.guard.bodies.inside(tool, SEAM, at) or not RUNS.claimed(run, self.guard):
             return
         args = input_str if inputs is None else own(inputs)
         self._judge(Call(tool, args, id=run.call_id), run, metadata)
@@ -159,7 +159,7 @@ class GuardCallbackHandler(Refusing):
             body = self._open.pop(run_id, None)
         if body is None:
             return None
-        self.guard.ended(body)
+        self.guard.bodies.ended(body)
         return body.ticket
 
     def _lost(self, run_id: UUID) -> None:

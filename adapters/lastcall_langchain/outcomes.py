@@ -49,7 +49,7 @@ def read(guard: Guard, ticket: Ticket, value: Any, heard: list[Any]) -> Outcome:
     raw = heard[0] if heard else value
     if is_command(value) or isinstance(value, list):
         # Where the graph goes on is decided by it, so no answer on the wire is put in its place.
-        return guard.paid(Outcome("ok", visible(value)))
+        return guard.bodies.paid(Outcome("ok", visible(value)))
     if not isinstance(value, ToolMessage):
         return guard.returned(ticket, raw)
     if value.status == "error":
@@ -66,10 +66,10 @@ def raised(guard: Guard, ticket: Ticket, error: BaseException) -> Outcome:
     """The outcome of a call that raised *error*."""
     outcome = flow(error)
     if outcome is not None:
-        return guard.paid(outcome)
+        return guard.bodies.paid(outcome)
     if isinstance(error, Stopped):
         # Somebody inside was stopped. The status it names is not this call's.
-        return guard.seen(ticket, Outcome("error", str(error), error=str(error)))
+        return guard.bodies.seen(ticket, Outcome("error", str(error), error=str(error)))
     return guard.raised(ticket, error)
 
 

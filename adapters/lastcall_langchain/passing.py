@@ -56,7 +56,7 @@ class Passage:
     @property
     def inside(self) -> bool:
         """Whether another seam has judged this call already."""
-        return self.guard.inside(self.call.name, self.seam, self.at)
+        return self.guard.bodies.inside(self.call.name, self.seam, self.at)
 
     @contextmanager
     def body(self, ticket: Ticket) -> Iterator[list[Any]]:
@@ -64,12 +64,12 @@ class Passage:
         heard: list[Any] = []
         listening = outcomes.HEARD.set(heard)
         names = {self.call.name, *self.aliases}
-        marks = [self.guard.enter(name, self.seam, self.at, ticket) for name in names]
+        marks = [self.guard.bodies.enter(name, self.seam, self.at, ticket) for name in names]
         try:
             yield heard
         finally:
             for mark in reversed(marks):
-                self.guard.leave(mark)
+                self.guard.bodies.leave(mark)
             outcomes.HEARD.reset(listening)
 
     def refused(self, verdict: Verdict) -> Any:

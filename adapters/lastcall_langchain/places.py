@@ -135,12 +135,12 @@ def path_of(run: Run, name: str | None) -> tuple[str, ...]:
     """The names of the agents from the outermost to the one, called *name*, that makes a call in *run*."""
     names: list[str] = [name] if name else []
     at: Run | None = run
-    below = name
+    below, begins = name, False
     while at is not None:
         # What an agent tells of itself is told of everything in it, up to the tool that runs it.
-        if at.agent != below and at.agent:
+        if at.agent and (at.agent != below or begins):
             names.append(at.agent)
-        below = at.agent
+        below, begins = at.agent, at.begins
         at = at.parent
     return tuple(reversed(names))
 

@@ -91,6 +91,8 @@ class Run:
     """The ids of the calls in the last message that a model answered in it, where a handler heard."""
     agent: str | None = None
     """The name of the agent, where it says one."""
+    begins: bool = False
+    """Whether an agent begins here, perhaps one that has the name of the agent around it."""
     pausable: tuple[str, str | None] | None = None
     """Its thread and its name, where it is a run of a graph."""
     granted: dict[Guard, Ticket] = field(default_factory=dict)
@@ -159,6 +161,10 @@ class Runs:
             ns = said.get("langgraph_checkpoint_ns")
             run = self._runs[run_id] = Run(run_id, root, parent, ns, nth, tool, call_id)
             run.agent = said.get("lc_agent_name")
+            # What an agent says of itself is inherited by all within it; its graph alone is called like it,
+            # and is in the task of whoever invokes it.
+            alike = tool is None and name is not None and name == run.agent
+            run.begins = alike and parent is not None and parent.ns == ns
             root.tools |= tool is not None
             thread = said.get("thread_id")
             if thread is not None and "ls_integration" in said:

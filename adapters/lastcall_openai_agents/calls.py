@@ -205,14 +205,16 @@ class Passage:
         guard, frame = self.guard, passing[0]
         with inside(frame):
             mark = PASSING.set((*PASSING.get(), passing))
-            token = guard.enter(ticket.call.name, "sdk", None, ticket)
-            alias = None if self.alias is None else guard.enter(self.alias, "sdk", None, ticket)
+            token = guard.bodies.enter(ticket.call.name, "sdk", None, ticket)
+            alias = (
+                None if self.alias is None else guard.bodies.enter(self.alias, "sdk", None, ticket)
+            )
             try:
                 return await body()
             finally:
                 if alias is not None:
-                    guard.leave(alias)
-                guard.leave(token)
+                    guard.bodies.leave(alias)
+                guard.bodies.leave(token)
                 PASSING.reset(mark)
 
     async def settle(self, ticket: Ticket, frame: Frame, outcome: Outcome) -> Stop | None:

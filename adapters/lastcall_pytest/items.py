@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from lastcall import PolicyError
-from lastcall.commands.replay import counted, located
+from lastcall.commands.printed import located
+from lastcall.commands.replay import counted
 from lastcall.expectation import Expectation, ExpectationError, Expectations, beside, expected
-from lastcall.page.visible import visible
 from lastcall.redaction import Redactor
 from lastcall.replay import Replayer
 from lastcall.timeline import indented, timeline
 from lastcall.transcripts import Transcript, read
+from lastcall.visible import visible
 from lastcall_pytest import RECORDED
 from lastcall_pytest.policies import chosen, kept
 

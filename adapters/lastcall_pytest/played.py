@@ -11,13 +11,14 @@ import orjson
 import pytest
 
 from lastcall import Policy
-from lastcall.commands.replay import located, policy_of
+from lastcall.commands.printed import located
+from lastcall.commands.replay import policy_of
 from lastcall.expectation import Expectation, cut
-from lastcall.page.visible import visible
 from lastcall.redaction import Redactor
 from lastcall.replay import Replayed, ReplayedStop, Replayer
 from lastcall.timeline import indented, timeline
 from lastcall.transcripts import Transcript, find, read
+from lastcall.visible import visible
 from lastcall_pytest.policies import chosen
 
 Saved = str | PathLike[str] | Iterable[Mapping[str, Any]] | Transcript
@@ -113,7 +114,8 @@ class Player:
                 if isinstance(found, Transcript):
                     yield found
                 elif named or not found.foreign:
-                    raise AssertionError(f"{located(found)}: {found.problem}")
+                    said = Redactor.of_environment().text(f"{located(found)}: {found.problem}")
+                    raise AssertionError(visible(said))
 
     def _written(self, calls: Iterable[Mapping[str, Any]]) -> Path:
         """*calls* as the file that a recorder would have written."""

@@ -2,9 +2,9 @@
 
 Every agent is a tool of the other, so nothing returns: the stack, and the bill, grow until a recursion limit of
 the framework ends it with an error. Governed, calls that have not returned count as equal ones, so the third
-round is the last (rule `cycle`). Where the question is worded anew each time, one call at a time for each agent
-(rule `concurrency`) refuses the agent that waits already. Either way the innermost agent is told, answers with
-what it has, and all the others return. (A rule about the path of agents is not here yet.)
+round is the last (rule `cycle`). However the question is worded, an agent that is asked while it waits for another
+may ask nobody (rule `path`), nor may it where each agent has one call at a time (rule `concurrency`). The
+innermost agent is told, answers with what it has, and all the others return.
 
 Run: python examples/shapes/two_agents.py
 """
@@ -12,13 +12,13 @@ Run: python examples/shapes/two_agents.py
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from story import line
 
 from lastcall import Guard, Policy, Stopped
-from lastcall.rules import Concurrency
+from lastcall.rules import Concurrency, Path
 from lastcall.testing import FakeClock
 
 DEEPEST = 100
@@ -41,6 +41,12 @@ def anew(number: int) -> str:
     return f"May we refund invoice 7? (asked by {number} colleagues before)"
 
 
+def within(guard: Guard, name: str) -> AbstractContextManager[Any]:
+    """The agent *name*, below those that are at work already."""
+    here = guard.here()
+    return guard.within(agent=name, path=(*(here.path if here else ()), name))
+
+
 def asked(words: Words, guard: Guard | None) -> tuple[int, str]:
     """Agents that were started for one question, and how it ended."""
     started = 0
@@ -52,7 +58,7 @@ def asked(words: Words, guard: Guard | None) -> tuple[int, str]:
         if started == DEEPEST:
             raise TooDeepError("recursion limit reached")
         started += 1
-        with guard.within(agent=name) if guard else nullcontext():
+        with within(guard, name) if guard else nullcontext():
             try:
                 return f"{OTHER[name]} says: {tools[OTHER[name]](words(started))}"
             except Stopped as stopped:
@@ -80,6 +86,7 @@ def main() -> None:
         for who, policy in (
             ("ungoverned", None),
             ("governed, the defaults", Policy()),
+            ("governed, by the path of agents", Policy().replaced(Path())),
             (
                 "governed, one call for each agent",
                 Policy().replaced(Concurrency(limit=1, per="agent")),

@@ -26,8 +26,8 @@ from lastcall.commands import (
 )
 from lastcall.commands.codes import INTERRUPTED, OK, UNUSABLE, CommandError
 from lastcall.contracts import Clock
-from lastcall.page.visible import visible
 from lastcall.policy_file import PolicyError
+from lastcall.visible import visible
 
 COMMANDS = (
     replay,

@@ -311,7 +311,7 @@ class Scope(Protocol):
 
     def body(self, guard: Any) -> Body | None:
         """The body of a call in which this is asked, where the adapter judged it for *guard* at a seam that
-        only listens; others mark it by `guard.enter`."""
+        only listens; others mark it by `guard.bodies.enter`."""
         return None
 
     def caller(self) -> Any:

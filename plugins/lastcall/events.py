@@ -10,6 +10,7 @@ from msgspec import Struct, to_builtins
 
 from lastcall.money import Amount
 from lastcall.stop import Stop
+from lastcall.visible import one_line
 
 if TYPE_CHECKING:
     from lastcall.call import Call, Outcome
@@ -104,8 +105,9 @@ class Announcer:
                 level,
                 "%s %s %s",
                 event.kind,
-                event.tool or event.run or "",
-                event.reason or event.message or event.outcome or "",
+                # To a log they are one line and nothing else: names come from models and services.
+                one_line(event.tool or event.run or ""),
+                one_line(event.reason or event.message or event.outcome or ""),
                 extra={"lastcall": event.fields()},
             )
         for listener in self._listeners:

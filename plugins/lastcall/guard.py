@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from contextvars import ContextVar, Token
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -18,13 +17,12 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from lastcall import spending, status, waiting
-from lastcall.body import Body, witnessed
+from lastcall.bodies import ALONE, Bodies
 from lastcall.call import Call, Kind, Outcome, Where, as_text, in_text
 from lastcall.contracts import Answer, Claim, Clock, Key, Notice, Shard, Step, Store
 from lastcall.events import Event, log
 from lastcall.flights import Flights, joins, landed, landing
 from lastcall.fold import UNLIMITED, Decided, deciding, observing, raised_by, raising
-from lastcall.hosts import Trip, Word
 from lastcall.idempotency import keyed
 from lastcall.known import KnownTools
 from lastcall.lasting import Lasting
@@ -36,7 +34,7 @@ from lastcall.reconcile import reconciling
 from lastcall.report import Incident
 from lastcall.reporter import Reporter
 from lastcall.rounds import Rounds
-from lastcall.scope import HERE, Scopes, undone
+from lastcall.scope import HERE, Scopes
 from lastcall.snapshot import PAUSED, Pause, decoded, encoded
 from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
@@ -48,6 +46,7 @@ from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.verdict import Ticket, Verdict
 from lastcall.volume import Volume
 from lastcall.waiting import Errand, Waiting
+from lastcall.wire import Wire
 from lastcall.words import answered, words
 from lastcall.wrapping import Calling, wrapped
 
@@ -58,9 +57,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 AT_ONCE: AbstractContextManager[None] = nullcontext()
-
-ALONE = "alone-"
-"""The start of the id of a run that a call outside any run is given."""
 
 
 class UnscopedError(LookupError):
@@ -117,17 +113,17 @@ class Guard:
         self._scopes = Scopes(self, scope)
         self._known = KnownTools(lambda: self.store)
         self._declared: dict[str, ToolPolicy] = {}
-        self._inside: ContextVar[tuple[Body, ...]] = ContextVar("lastcall_inside", default=())
-        self._ended_body: ContextVar[Body | None] = ContextVar("lastcall_ended", default=None)
+        self.bodies = Bodies(self._scopes, lambda: self.policy, self.clock)
+        """The bodies of guarded calls that run here, for the seams of adapters."""
         self._warned = False
         self._volume = Volume()
-        self.held: set[str | None] = set()
-        """Runs of one call each that go on after an attempt is over."""
         self._said: set[str] = set()
         self._rounds = Rounds()
         self._flights = Flights()
         self._settlements = Lasting()
         self._waiting = Waiting(lambda: self._records, self.clock, self._reporter)
+        self.wire = Wire(lambda: self._records, self.clock, self._reporter, self._faulted)
+        """Single requests in the body of a call, for transports."""
         self._remote = not isinstance(self.store, MemoryStore)
         # Who is shown calls is shown them in the order in which the store was asked.
         self._in_order: AbstractContextManager[Any] = RLock() if self._reporter.shows else AT_ONCE
@@ -232,7 +228,7 @@ class Guard:
             terminal=policy.terminal_statuses,
             statuses=policy.statuses,
         )
-        return self.seen(ticket, outcome)
+        return self.bodies.seen(ticket, outcome)
 
     def raised(self, ticket: Ticket, error: BaseException) -> Outcome:
         """The outcome of a call that raised *error*."""
@@ -243,40 +239,7 @@ class Guard:
             terminal=policy.terminal_statuses,
             statuses=policy.statuses,
         )
-        return self.seen(ticket, outcome)
-
-    def seen(self, ticket: Ticket, outcome: Outcome) -> Outcome:
-        """*outcome* of the call of *ticket* with what its body, which has just ended, said it cost, and with
-        how the last request was answered that a transport saw in it, where the outcome shows no status."""
-        body = self._ended_body.get()
-        return outcome if body is None else self.paid(self._witnessed(ticket, outcome, body))
-
-    def paid(self, outcome: Outcome) -> Outcome:
-        """*outcome* with what the body that has just ended said it cost."""
-        body = self._ended_body.get()
-        if body is None:
-            return outcome
-        self._ended_body.set(None)
-        return replace(outcome, cost=sum(body.costs, Decimal(0))) if body.costs else outcome
-
-    def so_far(self, ticket: Ticket, outcome: Outcome) -> Outcome:
-        """*outcome* with how the last request was answered that a transport saw in the body where this is
-        asked."""
-        body = self.body()
-        return outcome if body is None else self._witnessed(ticket, outcome, body)
-
-    def _witnessed(self, ticket: Ticket, outcome: Outcome, body: Body) -> Outcome:
-        if body.last is None:
-            return outcome
-        policy = ticket.policy or self.policy
-        return witnessed(
-            outcome,
-            body.last,
-            ticket.call.policy,
-            terminal=policy.terminal_statuses,
-            statuses=policy.statuses,
-            now=self.clock(),
-        )
+        return self.bodies.seen(ticket, outcome)
 
     # For people.
 
@@ -294,7 +257,7 @@ class Guard:
     """The same under the name that an `async with` would look for."""
 
     @overload
-    def wrap(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
+    def wrap(self, fn: Callable[P, R], /, **tool: Any) -> Callable[P, R]: ...
     @overload
     def wrap(self, /, **tool: Any) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def wrap(self, fn: Callable[..., Any] | None = None, /, **tool: Any) -> Any:
@@ -314,7 +277,7 @@ class Guard:
         currency of the policy. It counts instead of what is declared of the tool. False, and nothing
         else, outside a guarded call. Raises ValueError for a float."""
         exact = money(cost)
-        body = self.body()
+        body = self.bodies.innermost()
         if body is not None:
             body.costs.append(exact)
         return body is not None
@@ -441,118 +404,15 @@ class Guard:
         if self.switch is not None:
             await self.switch.aclose()
 
-    # For adapters: one call may pass several of their seams, and counts once.
-
-    def inside(self, tool: str, seam: str, at: Any = None) -> bool:
-        """Whether the call of *tool* in whose body this is asked was guarded at another seam. *at* is the
-        place in the framework's run where it is made, by which a call further in, of an agent that calls
-        itself perhaps, is told from it; None: not known."""
-        return any(
-            body.tool == tool
-            and body.seam != seam
-            and (at is None or body.at is None or at == body.at)
-            for body in self._inside.get()
-        ) or (seam in ("wrap", "calling", "retrying") and self._scopes.covers(tool))
-
-    def body(self) -> Body | None:
-        """The body of the innermost guarded call here: what transports ask for, and tell what they saw.
-        None outside any, and in what goes on after the call is over."""
-        bodies = self._inside.get()
-        return bodies[-1] if bodies and not bodies[-1].over else self._scopes.body()
-
-    def enter(
-        self, tool: str, seam: str, at: Any = None, ticket: Ticket | None = None
-    ) -> Token[Any]:
-        """Mark the body of a guarded call of *tool*, made *at* and granted by *ticket*, in this context,
-        until `leave`."""
-        if self._ended_body.get() is not None:
-            self._ended_body.set(None)
-        bodies = self._inside.get()
-        again = ticket is not None and ticket.call.kind == "attempt" and seam == "retrying"
-        of = bodies[-1] if again and bodies and bodies[-1].tool == tool else None
-        body = Body(tool, seam, at, ticket, of)
-        run = None if ticket is None else ticket.call.where.run
-        if run is not None and run.startswith(ALONE) and run not in self.held:
-            body.held = run
-            self.held.add(run)
-        return self._inside.set((*bodies, body))
-
-    # For transports: single requests in the body of a call. None of it raises. The twins differ in `await` alone.
-
-    def may_send(self, trip: Trip) -> Stop | None:
-        """Ask the breaker of the host that a request goes to. The stop, when it is not to be sent."""
-        try:
-            step = partial(trip.before, now := self.clock())
-            word, _ = self._records.update([trip.rule.shared(trip.call)], step, now)
-        except Exception as fault:
-            return self._faulted(trip.call, fault).stop
-        return self._worded(trip, word)
-
-    async def amay_send(self, trip: Trip) -> Stop | None:
-        """`may_send` for an event loop."""
-        try:
-            step = partial(trip.before, now := self.clock())
-            word, _ = await self._records.aupdate([trip.rule.shared(trip.call)], step, now)
-        except Exception as fault:
-            return self._faulted(trip.call, fault).stop
-        return self._worded(trip, word)
-
-    def sent(self, trip: Trip, outcome: Outcome) -> None:
-        """Tell that breaker what came of it."""
-        try:
-            step = partial(trip.after, outcome, now := self.clock())
-            word, _ = self._records.update([trip.rule.shared(trip.call)], step, now)
-            self._worded(trip, word)
-        except Exception as fault:
-            self._reporter.fault(trip.call, fault)
-
-    async def asent(self, trip: Trip, outcome: Outcome) -> None:
-        """`sent` for an event loop."""
-        try:
-            step = partial(trip.after, outcome, now := self.clock())
-            word, _ = await self._records.aupdate([trip.rule.shared(trip.call)], step, now)
-            self._worded(trip, word)
-        except Exception as fault:
-            self._reporter.fault(trip.call, fault)
-
-    def _worded(self, trip: Trip, word: Word) -> Stop | None:
-        if word.notice is not None:
-            self._reporter.noticed(trip.call, word.notice.kind, word.notice.message)
-        if word.stop is None:
-            return None
-        if not trip.enforce:
-            self._reporter.shadowed(trip.call, (word.stop,))
-            return None
-        return self._reporter.refused(trip.call, (word.stop,)).stop
+    # For adapters.
 
     def warned(self, call: Call, message: str) -> None:
         """Say *message* about *call* as an alert, when it is the first time."""
         self._once(call, message)
 
-    def replayed(self, call: Call, message: str) -> None:
-        """A service answered a request of *call* by what it kept under its key."""
-        self._reporter.noticed(call, "replayed", message)
-
     def caller(self) -> Any:
         """The place in a framework's run where a tool was called, asked in its body."""
         return self._scopes.caller()
-
-    def leave(self, token: Token[Any]) -> None:
-        """Take back the mark."""
-        bodies = self._inside.get()
-        if bodies:
-            self.ended(bodies[-1])
-        undone(self._inside, token)
-
-    def ended(self, body: Body) -> None:
-        """*body* is over, and what was said and seen in it goes into the outcome that is read next."""
-        body.over = True
-        if body.costs or body.last is not None:
-            self._ended_body.set(body)
-        if body.of is not None:
-            body.of.last = body.last
-        if body.held is not None:
-            self.held.discard(body.held)
 
     def shown(self, value: Any) -> Any:
         """What the model sees of *value*, in a framework's run."""
@@ -737,7 +597,7 @@ class Guard:
         who is waited for does not wait, so that no two wait for each other."""
         return any(
             body.tool == call.name or (body.ticket is not None and body.ticket.flight is not None)
-            for body in self._inside.get()
+            for body in self.bodies.all()
             if not body.over
         )
 
@@ -998,7 +858,7 @@ class Guard:
     def _left(self, verdict: Verdict) -> Verdict:
         """A call outside any run is over: so is its run."""
         run = verdict.call.where.run
-        if run is not None and run.startswith(ALONE) and run not in self.held:
+        if run is not None and run.startswith(ALONE) and run not in self.bodies.held:
             self.finish(run)
         return verdict
 

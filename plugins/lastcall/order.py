@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 ORDER = (
-    "cooling", "refusals", "malformed", "quarantine", "writes", "terminal", "breaker", "repeat", "failing", "streak", "same",
+    "path", "cooling", "refusals", "malformed", "quarantine", "writes", "terminal", "breaker", "repeat", "failing", "streak", "same",
     "near", "cycle", "stale", "concurrency", "ceiling", "budget",
 )  # fmt: skip
 """What is over; then this call's own past, then its tool's, then rows of calls; last what takes something."""

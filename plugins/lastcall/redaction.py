@@ -28,6 +28,8 @@ _LONG: Final = 10**19
 """No card has a longer number, and long ones are slow to write."""
 _WORDS: Final = frozenset({"null", "none", "nil", "true", "false", "undefined", "required", ""})
 _HARMLESS: Final = (bool, type(None), float, Decimal, datetime, date, time, timedelta, UUID)
+_PAIRED: Final = ("name", "key")
+"""What the name is called in a pair of a name and a value."""
 _SHAPES: Final = {"key": "api-key", "jwt": "jwt", "pem": "private-key"}
 
 
@@ -80,6 +82,8 @@ class Redactor:
         text = self._under_names(sensitive.NAMED, text)
         if self._names is not None:
             text = self._under_names(self._names, text)
+        if '"value"' in text:
+            text = sensitive.PAIRED.sub(self._pair, text)
         if sensitive.shaped(text):
             text = sensitive.SHAPED.sub(self._shaped, text)
         if "@" in text:
@@ -102,8 +106,13 @@ class Redactor:
             if depth > _DEEPEST:
                 return self._mark("nested", canonical(value).decode(errors="replace"))
             if of is dict:
+                paired = self._paired(value) if "value" in value else None
                 return {
-                    self._name(name): self._value(item, kind or self._kind_of(name), depth + 1)
+                    self._name(name): self._value(
+                        item,
+                        kind or (paired if name == "value" else None) or self._kind_of(name),
+                        depth + 1,
+                    )
                     for name, item in value.items()
                 }
             return [self._value(item, kind, depth + 1) for item in value]
@@ -114,6 +123,11 @@ class Redactor:
                 else self._held(kind, str(value))
             )
         return self._foreign(value, kind, depth)
+
+    def _paired(self, fields: dict[Any, Any]) -> str | None:
+        """What the value holds of a header, a parameter or a variable that is kept as its name and its value."""
+        named = next((fields[each] for each in _PAIRED if each in fields), None)
+        return self._kind_of(named)
 
     def _foreign(self, value: Any, kind: str | None, depth: int) -> Any:
         """An object that is not plain."""
@@ -175,6 +189,12 @@ class Redactor:
             # As it would be called elsewhere, so that it is seen to be the same.
             return self._shaped(whole)
         return self._mark(kind, secret)
+
+    def _pair(self, found: re.Match[str]) -> str:
+        kind = self._kind_of(found["name"])
+        return (
+            found[0] if kind is None else f'{found["before"]}{self._held(kind, found["secret"])}"'
+        )
 
     def _under_names(self, names: re.Pattern[str], text: str) -> str:
         """*text* without the values of names that say what they hold."""

@@ -100,6 +100,13 @@ NAMED: Final = re.compile(
 """Names that may be those of secrets, up to where their values begin, and marks, which stay. What a match
 begins with is in no group."""
 
+PAIRED: Final = re.compile(
+    r'(?P<before>"(?:name|key)"\s{0,9}:\s{0,9}"(?P<name>[^"\\]{1,80})"\s{0,9},\s{0,9}"value"\s{0,9}:\s{0,9}")'
+    r'(?P<secret>(?:[^"\\]|\\.)*+)"',
+    re.DOTALL,
+)
+"""A header, a parameter or a variable as JSON, kept as its name and its value."""
+
 
 def naming(ends: Collection[str]) -> re.Pattern[str]:
     """What `NAMED` is, for names that end in the words of *ends*."""

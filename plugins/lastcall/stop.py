@@ -72,7 +72,7 @@ class Stop(BaseModel):
     """ceiling, repeat, same, near, cycle, stale, failing, terminal, malformed, refusals, attempts: what was
     going on in the run. budget, concurrency, quarantine, cooling: what others count too. unpriced: nobody knows
     what its requests cost. breaker, ramp: the
-    service behind the tool is down, or coming back. no_key, conflict, in_progress, unknown_outcome, done: of a
+    service behind the tool is down, or coming back. path: agents called each other in a circle, or too deep. no_key, conflict, in_progress, unknown_outcome, done: of a
     write that must not be made twice. retry_budget, deadline: the call was retried, and no more
     of that is allowed, or in time. kill: somebody stopped it from outside. store, fault:
     the guard's store, or the guard itself, failed."""

@@ -66,7 +66,7 @@ class Tape:
 
     def answer(self) -> Answer:
         """What the call in whose body this is asked is answered. Raises RuntimeError outside of any."""
-        body = self._guard.body()
+        body = self._guard.bodies.innermost()
         if body is None or body.ticket is None:
             raise RuntimeError("a tool's answer is asked for outside of a guarded call")
         return self.answer_to(body.ticket.call)

@@ -8,18 +8,20 @@ from typing import Any
 from lastcall.policy import Policy
 from lastcall.transcripts.recorded import Aspect
 
-RESULTS: tuple[frozenset[Aspect], ...] = (frozenset({"results"}),)
+EQUAL: tuple[frozenset[Aspect], ...] = (frozenset({"arguments"}),)
+RESULTS: tuple[frozenset[Aspect], ...] = (*EQUAL, frozenset({"results"}))
 FAILURES: tuple[frozenset[Aspect], ...] = (frozenset({"errors", "statuses"}),)
 
 NEEDS: dict[str, tuple[frozenset[Aspect], ...]] = {
+    "repeat": EQUAL,
     "same": RESULTS,
     "near": RESULTS,
     "cycle": RESULTS,
     "stale": RESULTS,
-    "failing": FAILURES,
+    "failing": (*EQUAL, *FAILURES),
     "terminal": FAILURES,
     "streak": FAILURES,
-    "quarantine": FAILURES,
+    "quarantine": (*EQUAL, *FAILURES),
     "breaker": (*FAILURES, frozenset({"time"})),
     "cooling": (*FAILURES, frozenset({"time"})),
 }
@@ -35,8 +37,8 @@ QUANTITIES: dict[str, Aspect] = {
 }
 """By quantity of a budget the aspect it needs. Requests are known from what they used."""
 
-ALONE = frozenset({"concurrency"})
-"""Rules that see nothing in a replay, which makes one call after the other."""
+ALONE = frozenset({"concurrency", "path"})
+"""Rules that see nothing in a replay, which makes one call after the other, and for one agent."""
 
 
 def unjudged(
@@ -47,8 +49,15 @@ def unjudged(
     return tuple(
         rule.name
         for rule in policy.rules
-        if rule.name not in stopped and _blind(rule, frozenset(lacks))
+        if rule.name not in stopped and _on(rule, policy) and _blind(rule, frozenset(lacks))
     )
+
+
+def _on(rule: Any, policy: Policy) -> bool:
+    """Whether a rule stops anything: how often an equal call may be made is said for all tools, for some, or not."""
+    if rule.name != "repeat":
+        return True
+    return bool(rule.max_repeats) or any(tool.max_repeats for tool in policy.tools.values())
 
 
 def asks(policy: Policy) -> bool:

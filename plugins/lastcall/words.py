@@ -40,6 +40,7 @@ REASONS = {
     "quarantine": "this exact call was answered with a final status a short while ago, in this run or in"
     " another",
     "cooling": "a run of this agent was stopped a short while ago, and the agent rests",
+    "path": "agents called each other in a circle, or more than {limit} deep",
     "breaker": "the service behind it failed a short while ago, and nothing is sent to it for now",
     "ramp": "the service behind it is coming back, and only some calls are let through",
     "retry_budget": "it failed, and there is no budget left for another attempt",
@@ -62,6 +63,7 @@ INSTEAD = {
     "conflict": "tell the user what differs",
     "unknown_outcome": "tell the user that somebody must look whether it was carried out",
     "done": "go on from what it brought",
+    "path": "answer from what is known already",
 }
 """What to do in place of one call, by the reason; of others, to correct it."""
 

@@ -71,12 +71,12 @@ class Calling:
         return ticket
 
     def __enter__(self) -> Self:
-        if not self._guard.inside(self._call.name, self._seam, self._at):
+        if not self._guard.bodies.inside(self._call.name, self._seam, self._at):
             self._begin(self._guard.decide(self._call, self._declared, wait=True))
         return self
 
     async def __aenter__(self) -> Self:
-        if not self._guard.inside(self._call.name, self._seam, self._at):
+        if not self._guard.bodies.inside(self._call.name, self._seam, self._at):
             self._begin(await self._guard.adecide(self._call, self._declared, wait=True))
         return self
 
@@ -111,18 +111,18 @@ class Calling:
         if verdict.stop is not None:
             raise self._guard.stopped(verdict.ending or verdict.stop)
         self._ticket = verdict.ticket
-        self._token = self._guard.enter(self._call.name, self._seam, self._at, self._ticket)
+        self._token = self._guard.bodies.enter(self._call.name, self._seam, self._at, self._ticket)
 
     def _over(self, error: BaseException | None) -> Outcome:
         if self._token is not None:
-            self._guard.leave(self._token)
+            self._guard.bodies.leave(self._token)
             self._token = None
         if self._ticket is not None and error is not None and not self._made():
             return self._guard.raised(self._ticket, error)
         outcome = self._outcome or Outcome(recorded=False)
         if self._ticket is None or self._known:
-            return self._guard.paid(outcome)
-        return self._guard.seen(self._ticket, outcome)
+            return self._guard.bodies.paid(outcome)
+        return self._guard.bodies.seen(self._ticket, outcome)
 
     def _made(self) -> bool:
         """Whether it is a write of which it was said that it was carried out: that is so, whatever was
@@ -223,11 +223,11 @@ async def awaited(guard: Guard, ticket: Ticket | None, value: Awaitable[Any]) ->
 
 async def marked(guard: Guard, ticket: Ticket, value: Awaitable[Any]) -> Any:
     """The result of *value*, which goes on in the body of the call of *ticket*."""
-    token = guard.enter(ticket.call.name, "wrap", None, ticket)
+    token = guard.bodies.enter(ticket.call.name, "wrap", None, ticket)
     try:
         return await value
     finally:
-        guard.leave(token)
+        guard.bodies.leave(token)
 
 
 class Arguments:

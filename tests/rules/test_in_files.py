@@ -19,6 +19,7 @@ from lastcall.rules import (
     Cooling,
     Cycle,
     Limit,
+    Path,
     Quarantine,
     Refusals,
 )
@@ -32,11 +33,11 @@ def names(policy):
 
 class TestOrder:
     def test_is_that_of_the_requirements(self):
-        assert names(Policy().replaced(*NEW)) == list(ORDER)
+        assert names(Policy().replaced(*NEW, Path())) == list(ORDER)
 
     @pytest.mark.parametrize("order", list(itertools.permutations(NEW)))
     def test_does_not_depend_on_who_came_first(self, order):
-        assert names(Policy().replaced(*order)) == list(ORDER)
+        assert names(Policy().replaced(*order, Path())) == list(ORDER)
 
     def test_of_the_default_rules_is_the_same(self):
         assert [name for name in ORDER if name in names(Policy())] == [one.name for one in DEFAULT]
@@ -54,7 +55,7 @@ class TestOrder:
 
     def test_a_file_puts_a_new_rule_there_too(self):
         text = "[rules.budget]\n[rules.quarantine]\n[rules.concurrency]\nlimit = 3\n[rules.cooling]"
-        text += "\n[rules.breaker]"
+        text += "\n[rules.breaker]\n[rules.path]"
         assert names(Policy.from_toml(text)) == list(ORDER)
 
 

@@ -17,7 +17,7 @@ class AtMostThree(rules.Concurrency, frozen=True):
     limit: Limit = 3
 
 
-OFF = [rules.Breaker, rules.Budget, AtMostThree, rules.Cooling, rules.Quarantine]
+OFF = [rules.Breaker, rules.Budget, AtMostThree, rules.Cooling, rules.Path, rules.Quarantine]
 """Rules that somebody has to ask for."""
 
 ON = [type(rule) for rule in DEFAULT]
@@ -171,6 +171,7 @@ PARTS = [
     (rules.Near(in_a_row=0), PLAIN, None),
     (rules.Cycle(), PLAIN, "none"),
     (rules.Stale(), PLAIN, "none"),
+    (rules.Path(), PLAIN, "none"),
     (rules.Quarantine(), PLAIN, "shared"),
     (rules.Writes(), PLAIN, None),
     (rules.Writes(), ToolPolicy(writes=True), "shared"),

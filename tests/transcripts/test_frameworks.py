@@ -100,6 +100,66 @@ def test_a_loop_in_checkpoints_is_stopped_by_replay(checkpoints: Path) -> None:
     assert (done.stops[0].index, done.stops[0].reason) == (3, "same")
 
 
+def forgetful(path: Path, way: str) -> Path:
+    """Checkpoints of an agent that forgets most messages before it goes on."""
+    saver = pytest.importorskip("langgraph.checkpoint.sqlite")
+    middleware = pytest.importorskip("langchain.agents.middleware")
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage, RemoveMessage
+    from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+    def trimmed(state: Any, runtime: Any) -> dict[str, Any]:
+        kept = state["messages"][-3:]
+        return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *kept]}
+
+    told = GenericFakeChatModel(messages=iter([AIMessage("a summary")] * 9))
+    ways = {
+        "trimmed": lambda: middleware.before_model(trimmed),
+        "summed up": lambda: middleware.SummarizationMiddleware(
+            told, trigger=("messages", 5), keep=("messages", 2)
+        ),
+    }
+    with closing(sqlite3.connect(path, check_same_thread=False)) as database:
+        agent = langchain_agent(checkpointer=saver.SqliteSaver(database), middleware=[ways[way]()])
+        config = {"configurable": {"thread_id": "t-1"}, "recursion_limit": 99}
+        agent.invoke({"messages": [("user", "look")]}, config)
+        agent.invoke({"messages": [("user", "pay")]}, config)
+    return path
+
+
+@pytest.mark.parametrize("way", ["trimmed", "summed up"])
+def test_what_was_forgotten_is_in_earlier_checkpoints(tmp_path: Path, way: str) -> None:
+    path = forgetful(tmp_path / "x", way)
+    assert shape(only(path)) == [*LOOKED, PAID]
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "update checkpoints set checkpoint = x'c1'"
+            " where checkpoint_id = (select min(checkpoint_id) from checkpoints)"
+        )
+        database.commit()
+    problem, run = read(path)
+    assert isinstance(problem, Unreadable)
+    assert problem.problem.startswith("thread t-1, before its end: its checkpoint is damaged")
+    assert isinstance(run, Transcript)
+    assert shape(run) == [*LOOKED, PAID]
+
+
+def test_a_call_that_was_taken_back_was_not_made(tmp_path: Path) -> None:
+    saver = pytest.importorskip("langgraph.checkpoint.sqlite")
+    from langchain_core.messages import RemoveMessage
+
+    path = tmp_path / "x"
+    with closing(sqlite3.connect(path, check_same_thread=False)) as database:
+        agent = langchain_agent(
+            checkpointer=saver.SqliteSaver(database), interrupt_before=["tools"]
+        )
+        config = {"configurable": {"thread_id": "t"}}
+        agent.invoke({"messages": [("user", "look")]}, config)
+        (last,) = agent.get_state(config).values["messages"][-1:]
+        agent.update_state(config, {"messages": [RemoveMessage(id=last.id)]})
+    assert only(path).calls == ()
+
+
 def test_tokens_in_checkpoints_are_a_budget(checkpoints: Path) -> None:
     limit = Limit(quantity="tokens", per="run", window=None, most=10)
     policy = Policy(rules=[Budget(limits=(limit,))])

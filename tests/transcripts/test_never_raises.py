@@ -25,6 +25,10 @@ WORDS = st.sampled_from([
     "llm", "observations", "TOOL", "GENERATION", "startTime", "traceId", "log", "entries", "request",
     "response", "payload", "response_item", "$schemaVersion", "original_input", "session_items", "raw_item",
     "function_call", "parentUuid", "ts", "status", "turn", "reply", "run", "interactions",
+    "session_id", "parent_tool_use_id", "isCompactSummary", "tool_use", "tool_result", "context.span_id",
+    "context", "span_id", "span_kind", "attributes.input.value", "openinference.span.kind", "input.value",
+    "output.value", "kvlistValue", "arrayValue", "values", "key", "value", "input_str", "inputs", "kwargs",
+    "list", "object", "data", "postData", "text", "events", "exception", "output_messages", "call_id",
 ])  # fmt: skip
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | WORDS
 VALUES = st.recursive(
@@ -68,7 +72,7 @@ def test_any_lines(values: list[Any]) -> None:
     force(document)
 
 
-@given(st.text() | st.text(st.sampled_from('Thought 1:Action[]\n{}"interactions')))
+@given(st.text() | st.text(st.sampled_from('Thought 1:Action[]\n{}"interactions jsonrpc')))
 def test_any_text(text: str) -> None:
     document = Document(Path("x.txt"), text)
     judge(document)

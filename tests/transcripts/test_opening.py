@@ -29,7 +29,7 @@ def problem(told: list[Any]) -> str:
     [
         ("", "an empty file"),
         (" \n\t\n", "an empty file"),
-        (b"PK\x03\x04\x00\x00", "a binary file, not text"),
+        (b"\x00\x01\x02", "a binary file, not text"),
         ('[{"role": "user", "content": "cut o', "broken JSON: Unterminated string"),
         ('{\n "messages": [\n  {"role"', "broken JSON:"),
         ("[" * 100_000, "broken JSON: nested too deep"),
@@ -116,6 +116,29 @@ def test_readers_are_ordered_by_what_they_say_of_themselves_alone() -> None:
     said = [(-getattr(reader, "specificity", 0), reader.name) for reader in readers()]
     assert said == sorted(said)
     assert len({reader.name for reader in readers()}) == len(said)
+
+
+@pytest.mark.parametrize(
+    ("content", "says", "foreign"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0", "a binary file, not text", True),
+        (b"\x37\x7f\x06\x82\0\x2d", "a binary file, not text", True),
+        (b'{"ts": 1}\n\0\0\0', "a binary file, not text", False),
+        (b"PK\x03\x04\x14\0", "a zip archive: unpack it first", False),
+        (b"PAR1\x15", "a Parquet file: write it as JSON lines first, a row a line", False),
+    ],
+)
+def test_what_never_was_a_transcript_is_told_from_what_may_have_been(
+    told: Told, content: bytes, says: str, foreign: bool
+) -> None:
+    (only,) = told(content)
+    assert (only.problem, only.foreign) == (says, foreign)
+
+
+def test_what_sqlite_keeps_beside_a_database_is_part_of_it(tmp_path: Path) -> None:
+    for name in ("a.db", "a.db-shm", "a.db-wal", "b.jsonl-wal"):
+        (tmp_path / name).write_bytes(b"x")
+    assert [path.name for path in find([tmp_path])] == ["a.db", "b.jsonl-wal"]
 
 
 def test_find_expands_folders_and_leaves_notes_and_hidden_files_out(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lastcall.transcripts import RecordedCall, Transcript, Unreadable, read
+from lastcall.replay import Replayer
+from lastcall.transcripts import RecordedCall, Transcript, Unreadable, read, source, tool_log
 
 Told = Callable[[Any], list[Any]]
 Calls = Callable[[Any], tuple[RecordedCall, ...]]
@@ -80,3 +81,19 @@ def test_a_status_that_is_none_says_nothing(calls: Calls, said: Any) -> None:
 def test_an_error_field_means_that_the_call_failed(calls: Calls) -> None:
     (call,) = calls({"name": "f", "args": {}, "error": "no"})
     assert (call.failed, call.result) == (True, "no")
+
+
+@pytest.mark.parametrize("most", [tool_log.LARGE, 0])
+@pytest.mark.parametrize("large", [source.LARGE, 0])
+def test_arguments_that_no_line_of_a_run_tells_are_not_taken_to_be_equal(
+    told: Told, monkeypatch: pytest.MonkeyPatch, large: int, most: int
+) -> None:
+    monkeypatch.setattr(source, "LARGE", large)
+    monkeypatch.setattr(tool_log, "LARGE", most)
+    rows = [{"ts": n, "name": "f", "run": "blind", "result": "x"} for n in range(9)]
+    none = [{"ts": n, "name": "f", "run": "seen", "args": None} for n in range(2)]
+    blind, seen = told(lines(*rows, *none, {"ts": 9, "name": "f", "run": "seen"}))
+    assert ("arguments" in blind.lacks, "arguments" in seen.lacks) == (True, False)
+    assert [call.args for call in blind.calls] == [{"[not told]": n} for n in range(9)]
+    assert [call.args for call in seen.calls] == [{}, {}, {}]
+    assert Replayer().replay(blind).stops == ()

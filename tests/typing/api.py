@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
 
 import httpx
 import httpx2
@@ -21,6 +22,7 @@ from lastcall import (
     Where,
 )
 from lastcall.retrying import Rolling, wait_full_jitter
+from lastcall.rules import Budget, Limit
 from lastcall_http import AsyncGuardTransport, GuardAdapter, GuardTransport, session
 
 guard = Guard(
@@ -89,3 +91,14 @@ def on_the_wire() -> None:
     print(both, httpx.AsyncClient(transport=AsyncGuardTransport(guard, keyed=["POST"])))
     mine: requests.Session = session(guard, dependency=lambda request: "bank")
     mine.mount("https://", GuardAdapter(guard, max_retries=2))
+
+
+def budgets() -> Policy:
+    hourly = Limit(per="user", window="hour", most=100, alert=0.8, tools=["search_*"])
+    daily = Limit(quantity="money", per="user", window="day", zone="Europe/Berlin", most="1.00")
+    exact = Limit(quantity="money", per="run", window=None, most=Decimal("0.50"), reserve="0.05")
+    told = [{"quantity": "retries", "per": "run", "window": False, "most": 4}]
+    most: int | Decimal = exact.most
+    limits: tuple[Limit, ...] = Budget(limits=[hourly, daily, exact]).limits
+    print(most, limits, Budget(limits=(Limit(quantity="seconds", most=60, on_unknown="release"),)))
+    return Policy().replaced(Budget(limits=told, on_unpriced="count", enforce=False))

@@ -9,7 +9,8 @@ from typing import Any
 
 from lastcall.baseline import Baseline
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
-from lastcall.commands.replay import counted, unread
+from lastcall.commands.printed import say, unread, words
+from lastcall.commands.replay import counted
 from lastcall.switch_file import replace
 from lastcall.transcripts import Transcript, find, read
 
@@ -34,6 +35,7 @@ def add(commands: Any) -> None:
 def run(options: Namespace) -> int:
     """Derive it. Returns the exit code."""
     baseline = Baseline()
+    text = words()
     unreadable = passed_over = 0
     for file in find(options.paths):
         for found in read(file):
@@ -43,7 +45,7 @@ def run(options: Namespace) -> int:
                 passed_over += 1
             else:
                 unreadable += 1
-                print(f"lastcall: {unread(found)}", file=sys.stderr)
+                say(unread(found, text), error=True)
     if not baseline.calls:
         paths = ", ".join(map(str, options.paths))
         raise CommandError(f"no run with a call in {paths}; there is nothing to derive limits from")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentTypeError, Namespace
 from typing import Any
 
 from lastcall.commands.codes import OK
+from lastcall.commands.printed import as_json
 from lastcall.commands.replay import policy_of
 from lastcall.events import log
 from lastcall.money import amount, units
@@ -79,7 +79,7 @@ def run(options: Namespace) -> int:
             name: {"attempts": attempts, "money": shown(found, attempts)}
             for name, (_, attempts) in counts.items()
         }
-        print(json.dumps({"tool": options.tool, "worst": plain}))
+        print(as_json({"tool": options.tool, "worst": plain}))
         return OK
     print(f"attempts of {options.tool!r} that reach a service which never recovers, at most:")
     for label, attempts in counts.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from argparse import ArgumentTypeError, Namespace
@@ -11,10 +10,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, get_args
 
-from msgspec import to_builtins
-
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
-from lastcall.commands.replay import PRESETS, counted, found_in, policy_of, unread
+from lastcall.commands.printed import as_json, say, unread, words
+from lastcall.commands.replay import PRESETS, counted, found_in, policy_of
 from lastcall.ownership import Blocked, By, Ledger, Owner
 from lastcall.replay import Replayer
 from lastcall.timeline import cut_to
@@ -60,13 +58,13 @@ def run(options: Namespace) -> int:
     """Count, and print. Returns the exit code."""
     policy = policy_of(options.policy)
     ledger, replayer = Ledger(policy), Replayer(policy)
-    unreadable = 0
+    text, unreadable = words(), 0
     for found in found_in(find(options.paths), options.paths):
         if isinstance(found, Transcript):
             ledger.add(found, replayer.replay(found))
         else:
             unreadable += 1
-            print(f"lastcall: {unread(found)}", file=sys.stderr)
+            say(unread(found, text), error=True)
     if not ledger.calls:
         raise CommandError(f"no run with a call in {', '.join(map(str, options.paths))}")
     by: By = options.by
@@ -74,19 +72,19 @@ def run(options: Namespace) -> int:
         raise CommandError(
             "no call has a time" if by == "time" else "no tool has a cost; --policy may declare it"
         )
-    told(ledger, by, options.top, as_json=options.json)
+    told(ledger, by, options.top, plain=options.json)
     return UNUSABLE if unreadable else OK
 
 
-def told(ledger: Ledger, by: By, top: int, *, as_json: bool) -> None:
-    """Print what was counted."""
+def told(ledger: Ledger, by: By, top: int, *, plain: bool) -> None:
+    """Print what was counted, *plain* as JSON."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
+        sys.stdout.reconfigure(errors="backslashreplace")
     exact, loose, blocked = ledger.exact(by, top), ledger.loose(by, top), ledger.blocked(top)
-    if as_json:
+    if plain:
         totals = {"runs": ledger.runs, "calls": ledger.calls, "failures": ledger.failures, "by": by}
-        found = to_builtins({"exact": exact, "loose": loose, "blocked_first": blocked})
-        print(json.dumps({**totals, **found}))
+        found = {"exact": exact, "loose": loose, "blocked_first": blocked}
+        print(as_json({**totals, **found}))
         return
     width = shutil.get_terminal_size((100, 24)).columns
     seen = (

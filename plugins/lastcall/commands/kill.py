@@ -9,6 +9,7 @@ from typing import Any
 
 from lastcall.commands.codes import OK, CommandError
 from lastcall.commands.places import add_switch, switch, switch_name
+from lastcall.commands.printed import say
 from lastcall.commands.selectors import add_selectors, selected
 
 
@@ -35,7 +36,7 @@ def run(options: Namespace) -> int:
         raise CommandError("--why is empty; whoever finds the agent stopped reads it")
     with switch(options) as to:
         kill = to.kill(**which, by=options.by or somebody(), why=options.why)
-    print(f"killed: {kill.whom} (in {switch_name(options)})")
+    say(f"killed: {kill.whom} (in {switch_name(options)})")
     return OK
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from lastcall.commands.codes import OK, UNEXPECTED, UNUSABLE, CommandError
+from lastcall.commands.printed import Words, of_run, say, unread
 from lastcall.commands.recorded import Wanted
 from lastcall.course import Diverged
 from lastcall.live import Lived
 from lastcall.live_agent import AgentError, LiveAgent
-from lastcall.page.visible import one_line
 from lastcall.policy import Policy
 from lastcall.transcripts import Transcript, Unreadable, read
 from lastcall.transcripts.prompt import prompts
+from lastcall.visible import one_line
 
 UNSAID = "what the user said is not found in it; say it with --prompt TEXT"
 
@@ -28,40 +30,41 @@ def relived(
     wanted: Wanted,
     policy_of: Callable[[Path], Policy],
     show: Callable[[Lived, str | None], str],
+    text: Words,
 ) -> int:
-    """Live every run of *files* again and print how it went, as *show* puts it. Returns the exit code."""
+    """Live every run of *files* again and print how it went, as *show* puts it, with names and texts as *text*
+    has them. Returns the exit code."""
     runs = failed = unreadable = errors = 0
     with asyncio.Runner() as loop:
         try:
             agent = LiveAgent(options.live, loop)
         except AgentError as error:
-            raise CommandError(f"--live {error}") from error
+            raise CommandError(f"--live {text(str(error))}") from error
         for what, why in agent.gaps():
-            print(f"lastcall: {what} runs for real: {why}", file=sys.stderr)
+            say(f"lastcall: {text(what)} runs for real: {why}", error=True)
         for file in files:
             policy = policy_of(file)
             for found, prompt in prompted(file, named, options.prompt):
                 if isinstance(found, Unreadable):
                     unreadable += 1
-                    at = found.file if found.line is None else f"{found.file}:{found.line}"
-                    print(f"lastcall: {one_line(f'{at}: {found.problem}')}", file=sys.stderr)
+                    say(unread(found, text), error=True)
                     continue
                 if prompt is None:
                     unreadable += 1
-                    where = one_line(f"{found.file} [{found.run}]")
-                    print(f"lastcall: {where}: {UNSAID}", file=sys.stderr)
+                    where = f"{text(found.file)} [{text(found.run)}]"
+                    say(f"lastcall: {where}: {UNSAID}", error=True)
                     continue
                 try:
                     done = agent.relive(found, prompt, policy)
                 except AgentError as error:
-                    raise CommandError(f"--live {error}") from error
+                    raise CommandError(f"--live {text(str(error))}") from error
                 runs += 1
                 errors += done.error is not None
                 missed = wanted.missed(done) if done.error is None else None
                 failed += missed is not None
-                print(show(done, missed))
+                print(show(redacted(done, text), None if missed is None else text(missed)))
     if not runs and not unreadable:
-        print("lastcall: none of these files is a transcript", file=sys.stderr)
+        say("lastcall: none of these files is a transcript", error=True)
         return UNUSABLE
     return UNUSABLE if unreadable or errors else UNEXPECTED if failed else OK
 
@@ -82,6 +85,22 @@ def prompted(
     words = iter(said)
     for each in found:
         yield each, next(words) if isinstance(each, Transcript) else None
+
+
+def redacted(done: Lived, text: Words) -> Lived:
+    """*done* without secrets in names, and in what the agent said."""
+
+    def some(words: str | None) -> str | None:
+        return None if words is None else text(words)
+
+    left = done.diverged
+    return replace(
+        of_run(done, text),
+        diverged=left and replace(left, tool=some(left.tool), recorded=some(left.recorded)),
+        output=some(done.output),
+        ended=some(done.ended),
+        error=some(done.error),
+    )
 
 
 def told(done: Lived, missed: str | None, place: Callable[..., str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lastcall.commands.codes import CommandError, OutOfReachError
+from lastcall.commands.printed import say
 from lastcall.stores import StoreError, open_store
 from lastcall.switch import Switch
 from lastcall.switch_file import DamagedError
@@ -69,7 +69,7 @@ def store(options: Namespace) -> Iterator[Any]:
     path = getattr(made, "path", None)
     if path is not None and not path.exists():
         # Perhaps it is mistyped, and nobody else will ever look there.
-        print(f"lastcall: {path} is not there yet; it is made", file=sys.stderr)
+        say(f"lastcall: {path} is not there yet; it is made", error=True)
     with explained(shown(url)):
         try:
             yield made

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from argparse import ArgumentParser, Namespace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from lastcall.commands import resting
 from lastcall.commands.codes import OK, UNEXPECTED
 from lastcall.commands.places import add_store, store
+from lastcall.commands.printed import as_json, say
 from lastcall.rules.quarantine import Quarantined
 
 
@@ -48,7 +47,10 @@ def shown(options: Namespace) -> int:
             key=lambda state: (state.tool, state.until),
         )
     for each in held:
-        print(json.dumps(plain(each, now)) if options.json else told(each, now))
+        if options.json:
+            print(as_json(plain(each, now)))
+        else:
+            say(told(each, now))
     if not held and not options.json:
         print("nothing is in quarantine")
     return OK
@@ -64,9 +66,9 @@ def released(options: Namespace) -> int:
                 records.drop(shard)
                 gone.append(state)
     for each in gone:
-        print(f"released: {each.tool} {each.fingerprint}")
+        say(f"released: {each.tool} {each.fingerprint}")
     if not gone:
-        print("lastcall: nothing of that is in quarantine", file=sys.stderr)
+        say("lastcall: nothing of that is in quarantine", error=True)
     return OK if gone else UNEXPECTED
 
 

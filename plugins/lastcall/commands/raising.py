@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from argparse import ArgumentTypeError, Namespace
 from decimal import Decimal
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 
 from lastcall.commands.codes import OK, UNEXPECTED, CommandError
 from lastcall.commands.places import add_store, shown, store, store_url
+from lastcall.commands.printed import say
 from lastcall.fold import raised_by, raising
 from lastcall.turn import Turn
 
@@ -52,11 +52,10 @@ def run(options: Namespace) -> int:
         records.learn({"turn": Turn})
         if (shard, "turn") not in records.peek(shard, now):
             where = shown(store_url(options) or "")
-            said = f"lastcall: {where} knows no run {options.of_run!r}; it may be over"
-            print(said, file=sys.stderr)
+            say(f"lastcall: {where} knows no run {options.of_run!r}; it may be over", error=True)
             return UNEXPECTED
         records.update([(shard, "turn")], partial(raising, budget, by), now)
-    print(f"raised: {budget} of run {options.of_run!r} by {options.calls}")
+    say(f"raised: {budget} of run {options.of_run!r} by {options.calls}")
     return OK
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from typing import Any
 
@@ -10,6 +9,7 @@ from lastcall.call import Where
 from lastcall.commands import breakers, resting
 from lastcall.commands.codes import LATER, OK, CommandError, OutOfReachError
 from lastcall.commands.places import STORE, add_switch, store, store_url, switch
+from lastcall.commands.printed import say
 from lastcall.commands.selectors import told
 from lastcall.kills import matching
 
@@ -48,12 +48,12 @@ def run(options: Namespace) -> int:
         reasons = against(options)
     except OutOfReachError as error:
         if options.on_fault == "open":
-            print(f"lastcall: {error}; ready all the same (--on-fault open)", file=sys.stderr)
+            say(f"lastcall: {error}; ready all the same (--on-fault open)", error=True)
             return OK
-        print(f"not ready: {error}")
+        say(f"not ready: {error}")
         return LATER
     for each in reasons:
-        print(f"not ready: {each}")
+        say(f"not ready: {each}")
     if not reasons:
         print("ready")
     return LATER if reasons else OK

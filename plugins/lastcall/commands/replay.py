@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from collections import Counter
@@ -12,20 +11,19 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, get_args
 
-import orjson
-from msgspec import to_builtins
-
 from lastcall.commands import live
 from lastcall.commands.codes import OK, UNEXPECTED, UNUSABLE, CommandError
+from lastcall.commands.printed import Words, as_json, of_run, say, unread, words
 from lastcall.commands.recorded import Expect, Wanted
 from lastcall.commands.what_if import compared
 from lastcall.expectation import ENDING, beside, meant
 from lastcall.live import Lived
-from lastcall.page.visible import one_line
 from lastcall.policy import Policy
 from lastcall.policy_file import PolicyError, nearest
+from lastcall.redaction import VARIABLE
 from lastcall.replay import Replayed, ReplayedStop, Replayer
 from lastcall.transcripts import Transcript, Unreadable, find, read
+from lastcall.visible import one_line
 
 PRESETS = ("default", "strict", "dialogue", "coding", "permissive")
 
@@ -40,7 +38,8 @@ def add(commands: Any) -> None:
         help="see where saved runs would have been stopped",
         description="Replays saved runs through the guard: which call would have been the last, why, "
         "and what that would have saved.",
-        epilog="Exit code: 0 as expected (or nothing was expected), 1 not as expected, 2 when something "
+        epilog=f"Secrets in names and texts are redacted; {VARIABLE} is the key by which equal ones look equal "
+        "everywhere. Exit code: 0 as expected (or nothing was expected), 1 not as expected, 2 when something "
         "could not be read or the command was used wrongly.",
     )
     one.set_defaults(run=run, wrong=one.error)
@@ -91,16 +90,18 @@ def add(commands: Any) -> None:
         help="with --live: what the user says, else the first words of the user in the run",
     )
     one.add_argument("--json", action="store_true", help="one JSON object a run")
+    one.add_argument(
+        "--no-redact", action="store_true", help="leave secrets in: for nobody's eyes but yours"
+    )
 
 
 def run(options: Namespace) -> int:
     """Replay every run in the paths and print what would have happened. Returns the exit code."""
     paths: list[Path] = [*options.paths, *options.good, *options.bad]
-    as_json: bool = options.json
+    text = words(redact=not options.no_redact)
     if isinstance(sys.stdout, TextIOWrapper):
-        # JSON is UTF-8; and no name of a file is a reason to break off.
-        encoding = "utf-8" if as_json else None
-        sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
+        # No name of a file is a reason to break off.
+        sys.stdout.reconfigure(errors="backslashreplace")
     checked(options, paths)
     wanted = Wanted(options.expect)
     if options.expect == "recorded":
@@ -109,7 +110,7 @@ def run(options: Namespace) -> int:
     named = set(paths)
     files = [each for each in find(paths) if each in named or not each.name.endswith(ENDING)]
     if not files:
-        print(f"lastcall: no files in {', '.join(map(str, paths))}", file=sys.stderr)
+        say(f"lastcall: no files in {', '.join(map(str, paths))}", error=True)
         return UNUSABLE
     if options.what_if:
         names = dict.fromkeys([options.policy or "default", *options.what_if])
@@ -117,7 +118,7 @@ def run(options: Namespace) -> int:
             (name, policy_of(name, "--what-if" if name in options.what_if else "--policy"))
             for name in names
         ]
-        return compared(options, compare, found_in(files, named))
+        return compared(options, compare, found_in(files, named), text)
     if options.policy is not None:
         policy_of(options.policy)
 
@@ -133,11 +134,11 @@ def run(options: Namespace) -> int:
     if options.live:
 
         def lived(done: Lived, missed: str | None) -> str:
-            return line(done) if as_json else live.told(done, missed, place)
+            return as_json(done) if options.json else live.told(done, missed, place)
 
-        return live.relived(options, files, named, wanted, policy_for, lived)
+        return live.relived(options, files, named, wanted, policy_for, lived, text)
     tally = Tally(wanted)
-    with progress(files, shown=not as_json) as following:
+    with progress(files, shown=not options.json) as following:
         for file in following:
             key = own(file)
             if key not in replayers:
@@ -147,16 +148,16 @@ def run(options: Namespace) -> int:
                 if isinstance(found, Transcript):
                     done = replayer.replay(found)
                     tally.add(done)
-                    print(line(done) if as_json else told(done, wanted.missed(done)))
+                    print(shown(done, wanted.missed(done), text, plain=options.json))
                 elif found.foreign and file not in named:
                     tally.passed_over += 1
                 else:
                     tally.unreadable += 1
-                    print(f"lastcall: {unread(found)}", file=sys.stderr)
+                    say(unread(found, text), error=True)
     if not tally.runs and not tally.unreadable:
-        print("lastcall: none of these files is a transcript", file=sys.stderr)
+        say("lastcall: none of these files is a transcript", error=True)
         return UNUSABLE
-    if not as_json:
+    if not options.json:
         print(tally.summary())
         for unjudged in tally.unjudged():
             print(unjudged)
@@ -244,14 +245,12 @@ class Tally:
         return UNUSABLE if self.unreadable else UNEXPECTED if self.failed else OK
 
 
-def line(done: Replayed) -> str:
-    """A run as one JSON object."""
-    plain = to_builtins(done)
-    try:
-        return orjson.dumps(plain).decode()
-    except TypeError:
-        # Half a character, from a model or in the name of a file.
-        return json.dumps(plain)
+def shown(done: Replayed, missed: str | None, text: Words, *, plain: bool) -> str:
+    """A run without secrets: as one JSON object where *plain*, else for a person."""
+    done = of_run(done, text)
+    if plain:
+        return as_json(done)
+    return told(done, None if missed is None else text(missed))
 
 
 def told(done: Replayed, missed: str | None) -> str:
@@ -284,16 +283,6 @@ def place(stop: ReplayedStop) -> str:
         f"call {stop.index + 1}, {one_line(stop.tool)} ({stop.reason}{status}, scope {stop.scope},"
         f" fingerprint {stop.fingerprint})"
     )
-
-
-def located(found: Unreadable) -> str:
-    """The file, and the line where there is one."""
-    return found.file if found.line is None else f"{found.file}:{found.line}"
-
-
-def unread(found: Unreadable) -> str:
-    """What could not be read and why, in a line."""
-    return one_line(f"{located(found)}: {found.problem}")
 
 
 def counted(number: int, noun: str) -> str:

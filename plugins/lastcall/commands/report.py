@@ -11,14 +11,15 @@ from typing import Any
 
 from lastcall import page
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
-from lastcall.commands.replay import PRESETS, counted, found_in, located, policy_of, progress
+from lastcall.commands.printed import located, say, words
+from lastcall.commands.replay import PRESETS, counted, found_in, policy_of, progress
 from lastcall.expectation import ENDING
 from lastcall.page.building import ROOM
-from lastcall.page.visible import one_line, visible
 from lastcall.redaction import VARIABLE, Redactor
 from lastcall.replay import Replayer
 from lastcall.switch_file import replace
 from lastcall.transcripts import Transcript, find
+from lastcall.visible import visible
 
 FORMATS = ("html", "svg", "md", "json")
 
@@ -77,17 +78,18 @@ def run(options: Namespace) -> int:
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")
         sys.stdout.write(text)
-        print(said, file=sys.stderr)
+        say(said, error=True)
     else:
         # At once: a page that is half written is never seen.
         replace(output, text.encode())
-        print(f"{output}: {said}")
+        say(f"{output}: {said}")
     return UNUSABLE if unreadable else OK
 
 
 def read_all(options: Namespace, policy: Any) -> tuple[page.Page, int]:
     """The page of all runs in the paths, and how much could not be read."""
     redactor = None if options.no_redact else Redactor.of_environment()
+    text = words(redact=not options.no_redact)
     replayer, named = Replayer(policy), set(options.paths)
     files = [
         each for each in find(options.paths) if each in named or not each.name.endswith(ENDING)
@@ -102,10 +104,9 @@ def read_all(options: Namespace, policy: Any) -> tuple[page.Page, int]:
                 runs.append(page.run_page(found, done, policy, redactor, room=room))
                 room -= runs[-1].weight
             else:
-                problem = f"{located(found)}: {found.problem}"
-                problems.append(visible(problem if redactor is None else redactor.text(problem)))
-                print(f"lastcall: {one_line(problem)}", file=sys.stderr)
-    name = visible(options.policy if redactor is None else redactor.text(options.policy))
+                problems.append(visible(text(f"{located(found)}: {found.problem}")))
+                say(f"lastcall: {problems[-1]}", error=True)
+    name = visible(text(options.policy))
     return page.Page(page.named(runs), name, redactor is not None, tuple(problems)), len(problems)
 
 

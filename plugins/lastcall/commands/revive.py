@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from typing import Any
 
 from lastcall.commands.codes import OK, UNEXPECTED
 from lastcall.commands.places import add_switch, switch, switch_name
+from lastcall.commands.printed import say
 from lastcall.commands.selectors import add_selectors, selected, told
 
 
@@ -31,11 +31,9 @@ def run(options: Namespace) -> int:
     with switch(options) as of:
         gone, left = of.revive(**which), of.kills()
     if gone is not None:
-        print(f"revived: {gone.whom} (in {switch_name(options)})")
+        say(f"revived: {gone.whom} (in {switch_name(options)})")
     else:
-        print(
-            f"lastcall: nothing is set for exactly that in {switch_name(options)}", file=sys.stderr
-        )
+        say(f"lastcall: nothing is set for exactly that in {switch_name(options)}", error=True)
     for each in left:
-        print(f"still set: {told(each)}", file=sys.stdout if gone else sys.stderr)
+        say(f"still set: {told(each)}", error=gone is None)
     return UNEXPECTED if gone is None else OK

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from typing import Any
 
 from lastcall.commands import breakers, resting, writes
 from lastcall.commands.codes import OK
 from lastcall.commands.places import add_switch, store, store_url, switch, switch_name
+from lastcall.commands.printed import as_json, say
 from lastcall.commands.selectors import told
 
 
@@ -45,7 +45,7 @@ def run(options: Namespace) -> int:
             unsettled = sum(1 for _ in writes.waiting(records, now))
     if options.json:
         print(
-            json.dumps(
+            as_json(
                 {
                     "switch": switch_name(options),
                     "kills": [
@@ -67,7 +67,7 @@ def run(options: Namespace) -> int:
             )
         )
         return OK
-    print(f"kill switch ({switch_name(options)}):")
+    say(f"kill switch ({switch_name(options)}):")
     listed([told(each) for each in kills], "nothing is set")
     if cooling is not None:
         print("cooling off:")
@@ -86,4 +86,4 @@ def run(options: Namespace) -> int:
 def listed(lines: list[str], otherwise: str) -> None:
     """Print *lines*, indented."""
     for each in lines or [otherwise]:
-        print(f"  {each}")
+        say(f"  {each}")

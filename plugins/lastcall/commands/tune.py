@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from msgspec.structs import replace as altered
+
 from lastcall.bounds import upper_bound
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
-from lastcall.commands.replay import PRESETS, counted, found_in, policy_of, unread
+from lastcall.commands.printed import Words, say, unread, words
+from lastcall.commands.replay import PRESETS, counted, found_in, policy_of
 from lastcall.expectation import cut
 from lastcall.lattice import GONE
-from lastcall.page.visible import one_line
 from lastcall.policy import Policy
 from lastcall.policy_file import literal
 from lastcall.replay import Replayer
@@ -57,17 +58,17 @@ def add(commands: Any) -> None:
 def run(options: Namespace) -> int:
     """Find it, replay everything under it, write it. Returns the exit code."""
     tuner = Tuner(policy_of(options.policy))
-    unreadable = 0
+    text, unreadable = words(), 0
     for good, found in runs(options):
         if isinstance(found, Transcript):
             tuner.add(found, good=good)
         else:
             unreadable += 1
-            print(f"lastcall: {unread(found)}", file=sys.stderr)
+            say(unread(found, text), error=True)
     for marked, path in ((tuner.good, options.good), (tuner.bad, options.bad)):
         if not marked:
             raise CommandError(f"no run with a call in {path}")
-    tuned = tuner.tuned()
+    tuned = redacted(tuner.tuned(), text)
     seen = Seen(tuned.policy)
     for good, found in runs(options):
         if isinstance(found, Transcript) and found.calls:
@@ -78,26 +79,23 @@ def run(options: Namespace) -> int:
             "Good, and stopped by limits of the policy that are not tuned: "
             f"{some(tuned.stopped_good)}."
         )
-    text = policy_text(tuned, options.policy, told)
+    policy = policy_text(tuned, options.policy, told)
     output: Path | None = options.output
     if output is None:
-        print(text, end="")
+        print(policy, end="")
     else:
-        replace(output, text.encode())
-    said = sys.stderr if output is None else sys.stdout
-    for line in told:
-        print(one_line(line), file=said)
-    for change in tuned.changes:
-        print(
-            one_line(
-                f"{change.dial.name} = {level_text(change.dial, change.after)}: {moved(change)}"
-            ),
-            file=said,
-        )
+        replace(output, policy.encode())
+    told += [
+        f"{one.dial.name} = {level_text(one.dial, one.after)}: {moved(one)}"
+        for one in tuned.changes
+    ]
     if not tuned.changes:
-        print("nothing was changed", file=said)
+        told.append("nothing was changed")
     if tuner.silent:
-        print(f"{counted(tuner.silent, 'run')} without a call, not counted", file=said)
+        told.append(f"{counted(tuner.silent, 'run')} without a call, not counted")
+    for line in told:
+        # The policy itself may be what is printed.
+        say(line, error=output is None)
     return UNUSABLE if unreadable else OK
 
 
@@ -110,6 +108,16 @@ def runs(options: Namespace) -> Iterator[tuple[bool, Transcript | Unreadable]]:
     for is_good, paths in ((True, good), (False, bad)):
         for found in found_in(paths, {options.good, options.bad}):
             yield is_good, found
+
+
+def redacted(tuned: Tuned, text: Words) -> Tuned:
+    """*tuned* without secrets in the names of runs."""
+    return altered(
+        tuned,
+        changes=tuple(altered(one, runs=tuple(map(text, one.runs))) for one in tuned.changes),
+        uncaught=tuple(altered(one, name=text(one.name)) for one in tuned.uncaught),
+        stopped_good=tuple(map(text, tuned.stopped_good)),
+    )
 
 
 class Seen:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 
-from msgspec import to_builtins
+from msgspec.structs import replace
 
 from lastcall.bounds import upper_bound
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
+from lastcall.commands.printed import Words, as_json, of_stop, say, unread
 from lastcall.expectation import ExpectationError
-from lastcall.page.visible import one_line
 from lastcall.policy import Policy
 from lastcall.replay import ReplayedStop
 from lastcall.transcripts import Transcript, Unreadable
+from lastcall.visible import one_line
 from lastcall.what_if import Column, Comparison, Marks, Verdicts
 
 SHOWN = 20
@@ -26,8 +25,10 @@ def compared(
     options: Namespace,
     policies: list[tuple[str, Policy]],
     found: Iterator[Transcript | Unreadable],
+    text: Words,
 ) -> int:
-    """Replay everything under every policy, and print what came of it. Returns the exit code."""
+    """Replay everything under every policy, and print what came of it, with names as *text* has them. Returns
+    the exit code."""
     comparison = Comparison(policies, Marks(options.good, options.bad))
     unreadable = 0
     try:
@@ -36,32 +37,27 @@ def compared(
                 comparison.add(one)
             else:
                 unreadable += 1
-                line = "" if one.line is None else f":{one.line}"
-                print(
-                    f"lastcall: {one_line(one.file)}{line}: {one_line(one.problem)}",
-                    file=sys.stderr,
-                )
+                say(unread(one, text), error=True)
     except (ExpectationError, ValueError) as error:
         raise CommandError(str(error)) from None
     if not comparison.columns[0].runs:
         raise CommandError("none of these files is a transcript")
+    runs = [redacted(each, text) for each in comparison.telling]
     if options.json:
-        print(
-            json.dumps(
-                {
-                    "policies": to_builtins(comparison.columns),
-                    "runs": to_builtins(comparison.telling),
-                }
-            )
-        )
+        print(as_json({"policies": comparison.columns, "runs": runs}))
     else:
-        print("\n".join(told(comparison)))
+        print("\n".join(map(one_line, told(comparison.columns, runs))))
     return UNUSABLE if unreadable else OK
 
 
-def told(comparison: Comparison) -> Iterator[str]:
+def redacted(run: Verdicts, text: Words) -> Verdicts:
+    """*run* without secrets in its names."""
+    stops = tuple(None if stop is None else of_stop(stop, text) for stop in run.stops)
+    return replace(run, name=text(run.name), stops=stops)
+
+
+def told(columns: list[Column], telling: list[Verdicts]) -> Iterator[str]:
     """The lines for people."""
-    columns = comparison.columns
     one = columns[0]
     yield f"{one.runs} runs, {one.calls} calls; marked: {one.good} good, {one.bad} bad"
     yield ""
@@ -74,13 +70,13 @@ def told(comparison: Comparison) -> Iterator[str]:
         ).rstrip()
     if one.good:
         yield "(false stops: in brackets the rate that is not exceeded, with 95 % confidence)"
-    if comparison.telling:
+    if telling:
         yield ""
         yield "Judged differently, or wrongly:"
-        for each in comparison.telling[:SHOWN]:
+        for each in telling[:SHOWN]:
             yield from of_run(each, columns)
-        if len(comparison.telling) > SHOWN:
-            yield f"... and {len(comparison.telling) - SHOWN} more"
+        if len(telling) > SHOWN:
+            yield f"... and {len(telling) - SHOWN} more"
 
 
 def cells(column: Column) -> tuple[str, ...]:
@@ -98,13 +94,11 @@ def cells(column: Column) -> tuple[str, ...]:
 
 def of_run(one: Verdicts, columns: list[Column]) -> Iterator[str]:
     """A run, and what each policy says of it."""
-    yield f"{one.mark or '-':<4}  {one_line(one.name)}"
+    yield f"{one.mark or '-':<4}  {one.name}"
     for column, stop in zip(columns, one.stops, strict=True):
         yield f"      {column.policy}: {verdict(stop)}"
 
 
 def verdict(stop: ReplayedStop | None) -> str:
     """In a few words."""
-    return (
-        "clean" if stop is None else f"call {stop.index + 1}, {one_line(stop.tool)} ({stop.reason})"
-    )
+    return "clean" if stop is None else f"call {stop.index + 1}, {stop.tool} ({stop.reason})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from lastcall.commands.codes import OK, UNEXPECTED, CommandError
 from lastcall.commands.places import add_store, store
+from lastcall.commands.printed import as_json, say
 from lastcall.commands.resting import moment
 from lastcall.reconcile import reconciling
 from lastcall.rules.identity import named
@@ -80,7 +80,10 @@ def shown(options: Namespace) -> int:
     with store(options) as records:
         held = sorted(waiting(records, now), key=lambda each: (each.state.at, each.key))
     for each in held:
-        print(json.dumps(each.plain()) if options.json else each.told())
+        if options.json:
+            print(as_json(each.plain()))
+        else:
+            say(each.told())
     if not held and not options.json:
         print("no write waits for anybody's word")
     return OK
@@ -107,9 +110,9 @@ def settled(options: Namespace) -> int:
         learn(records)
         done, _ = records.update(keys, step, now)
     if not done:
-        print(f"lastcall: no write {options.key} waits for anybody's word", file=sys.stderr)
+        say(f"lastcall: no write {options.key} waits for anybody's word", error=True)
         return UNEXPECTED
-    print(f"settled: {options.key}: {'it happened' if options.happened else 'it did not happen'}")
+    say(f"settled: {options.key}: {'it happened' if options.happened else 'it did not happen'}")
     return OK
 
 

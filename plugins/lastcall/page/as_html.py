@@ -19,7 +19,7 @@ from lastcall.page.as_json import sentence
 from lastcall.page.findings import counted, story
 from lastcall.page.labels import KINDS, about, answers, figures, label, path, span, under, unnamed
 from lastcall.page.model import FAILED, Lane, Page, RunPage
-from lastcall.page.visible import cut
+from lastcall.visible import cut
 
 __all__ = ["embedded", "html"]
 
@@ -33,6 +33,8 @@ def html(page: Page) -> str:
     script = _own("page.js")
     several = len(page.runs) > 1
     runs = "".join(_run(run, number, several=several) for number, run in enumerate(page.runs))
+    # Of several runs the overview says it.
+    runs += "" if several else _unread(page)
     return Template(_own("page.html")).substitute(
         title=escape(_title(page)),
         csp=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}';"
@@ -118,16 +120,21 @@ def _overview(page: Page) -> str:
         f"{page.stopped:,} of {counted(len(page.runs), 'run')} would have been stopped."
         f" {counted(page.saved, 'call')} of {page.calls:,} saved."
     )
-    problems = "".join(f"<li>{escape(cut(each, 300))}</li>" for each in page.unreadable)
-    unread = f'<ul class="notes" aria-label="Not read">{problems}</ul>' if problems else ""
     return (
         f'<section class="overview" aria-labelledby="all"><h1 id="all">{head}</h1>'
         '<div class="scroll" tabindex="0" role="region" aria-label="Runs"><table class="runs">'
         "<caption>Runs, those with most calls saved first</caption><thead><tr>"
         '<th scope="col">run</th><th scope="col" class="n">calls</th><th scope="col" class="n">last call</th>'
         '<th scope="col" class="n">saved</th><th scope="col" class="n">share</th><th scope="col">why</th>'
-        f'<th scope="col">tool</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>{unread}</section>'
+        f'<th scope="col">tool</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>{_unread(page)}</section>'
     )
+
+
+def _unread(page: Page) -> str:
+    """What could not be read."""
+    problems = "".join(f"<li>{escape(cut(each, 300))}</li>" for each in page.unreadable)
+    told = '<p class="notes" id="unread">Not read:</p><ul class="notes" aria-labelledby="unread">'
+    return f"{told}{problems}</ul>" if problems else ""
 
 
 def _run(run: RunPage, number: int, *, several: bool) -> str:
@@ -143,7 +150,7 @@ def _run(run: RunPage, number: int, *, several: bool) -> str:
         f"{f' <small>{escape(more)}</small>' if more else ''}</dd></div>"
         for what, value, more in figures(run)
     )
-    said = story(run.finding, run.stop, run.calls)
+    said = story(run.finding, run.stop, run.calls, untold=run.untold)
     return (
         f'<section class="run" id="run-{number}" aria-labelledby="head-{number}" tabindex="-1">'
         f'<p class="facts">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'

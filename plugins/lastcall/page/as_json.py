@@ -36,7 +36,7 @@ def _run(run: RunPage) -> dict[str, Any]:
         "run": run.run,
         "format": run.format,
         "headline": sentence(run),
-        "story": story(run.finding, run.stop, run.calls),
+        "story": story(run.finding, run.stop, run.calls, untold=run.untold),
         "calls": run.calls,
         "failed": run.failed,
         "executed": run.executed,

@@ -8,7 +8,7 @@ from lastcall.page.as_json import sentence
 from lastcall.page.findings import counted, story
 from lastcall.page.labels import answers, figures, label, unnamed
 from lastcall.page.model import Page, RunPage
-from lastcall.page.visible import cut
+from lastcall.visible import cut
 
 __all__ = ["markdown"]
 
@@ -40,7 +40,7 @@ def markdown(page: Page) -> str:
 def _run(run: RunPage, mark: str) -> Iterator[str]:
     yield f"{mark} {sentence(run)}"
     yield ""
-    said = story(run.finding, run.stop, run.calls)
+    said = story(run.finding, run.stop, run.calls, untold=run.untold)
     if said:
         yield said
         yield ""

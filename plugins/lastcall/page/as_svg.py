@@ -10,7 +10,7 @@ from lastcall.page.as_json import sentence
 from lastcall.page.findings import counted
 from lastcall.page.labels import KINDS, about, answers, label, path, under, unnamed
 from lastcall.page.model import FAILED, Page, RunPage
-from lastcall.page.visible import cut
+from lastcall.visible import cut
 
 __all__ = ["svg"]
 

@@ -16,7 +16,6 @@ from lastcall.ownership import added, asked
 from lastcall.page.findings import Looking
 from lastcall.page.folds import folds
 from lastcall.page.model import FAILED, WELL, Cut, Lane, Line, RunPage, Saved, tail
-from lastcall.page.visible import visible
 from lastcall.policy import Policy
 from lastcall.prices import of_tool
 from lastcall.recalled import call_of, outcome_of
@@ -24,6 +23,7 @@ from lastcall.redaction import Redactor
 from lastcall.replay import Replayed, ReplayedStop
 from lastcall.timeline import shown
 from lastcall.transcripts import RecordedCall, Transcript
+from lastcall.visible import visible
 
 LISTED = 20_000
 """Calls that a page lists one by one; of a longer run those around the stop."""
@@ -320,7 +320,9 @@ def answered(recorded: RecordedCall, *, failed: bool, status: int | None) -> str
         return "malformed"
     if status is not None:
         return str(status)
-    return "failed" if failed else "not told" if recorded.result is None else "ok"
+    # A recording tells that a call was answered, also with nothing.
+    told = recorded.result is not None or (recorded.live and recorded.live.outcome) is not None
+    return "failed" if failed else "ok" if told else "not told"
 
 
 def written(args: Any) -> str:

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from lastcall.call import Call
 from lastcall.fingerprint import canonical
-from lastcall.page.visible import cut, visible
 from lastcall.replay import ReplayedStop
+from lastcall.visible import cut, visible
 
 __all__ = ["WHY", "Finding", "Looking", "counted", "listed"]
 
@@ -50,6 +50,8 @@ UNTOLD: Final = {
     "cycle": "the same few calls went round, and what is not told counts as unchanged",
 }
 """The same where a transcript has no results."""
+
+WELL: Final = "answered without an error"
 
 NAMES: Final = 6
 """Arguments that are named one by one."""
@@ -173,15 +175,17 @@ def headline(
     return f"{said} Call {executed:,} would have been the last; {counted(saved, 'call')} saved."
 
 
-def story(finding: Finding, stop: ReplayedStop | None, calls: int) -> str:
-    """What differed, what came back and why it would have ended, in Markdown."""
+def story(finding: Finding, stop: ReplayedStop | None, calls: int, *, untold: bool = False) -> str:
+    """What differed, what came back and why it would have ended, in Markdown; *untold*: the transcript does not
+    say which calls failed."""
     said: list[str] = []
     if not calls:
         return ""
     if stop is None and finding.calls == finding.variants:
         return ""
     if finding.calls > 1:
-        said.append(_differed(finding, alone=stop is None or several(finding, stop, calls)))
+        differed = _differed(finding, alone=stop is None or several(finding, stop, calls))
+        said.append(differed.replace(WELL, "answered") if untold else differed)
     if stop is not None:
         status = "" if stop.status is None else f" (HTTP {stop.status})"
         why = WHY.get(stop.reason, f"the rule `{quotable(stop.reason)}` says so")
@@ -238,7 +242,7 @@ def _came(word: str, times: int) -> str:
         return "failed"
     if word == "malformed":
         return f"{was} malformed"
-    return f"{was} answered {'without an error' if word == 'ok' else word}"
+    return f"{was} {WELL if word == 'ok' else f'answered {word}'}"
 
 
 def quotable(name: str) -> str:

@@ -11,7 +11,7 @@ import orjson
 from lastcall.fingerprint import canonical
 from lastcall.page.findings import counted
 from lastcall.page.model import FAILED, WELL, Lane, RunPage
-from lastcall.page.visible import cut, visible
+from lastcall.visible import cut, visible
 
 __all__ = ["about", "answers", "bars", "figures", "label", "span", "under", "unnamed"]
 
@@ -116,8 +116,7 @@ def under(run: RunPage) -> float:
 
 def figures(run: RunPage) -> Iterator[tuple[str, str, str]]:
     """The numbers of a run: what it is, the number, and what there is to add."""
-    untold = {"errors", "statuses"} <= set(run.lacks)
-    none = "failures not told" if untold else "none failed"
+    none = "failures not told" if run.untold else "none failed"
     yield "calls made", f"{run.calls:,}", f"{run.failed:,} failed" if run.failed else none
     if run.stop is None:
         yield "would have been stopped", "none", ""

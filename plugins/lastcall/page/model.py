@@ -113,6 +113,11 @@ class RunPage(Struct, frozen=True):
         return sum(len(one.text) for one in self.results)
 
     @property
+    def untold(self) -> bool:
+        """Whether the transcript does not say which calls failed."""
+        return {"errors", "statuses"} <= set(self.lacks)
+
+    @property
     def share(self) -> int:
         """The saved calls in percent."""
         return round(100 * self.saved.calls / self.calls) if self.calls else 0

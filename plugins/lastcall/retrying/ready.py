@@ -199,11 +199,11 @@ class Run:
         else:
             self.reading, self.call = ticket, ticket.call
         self.bounded()
-        self.guard.held.add(self.call.where.run)
+        self.guard.bodies.held.add(self.call.where.run)
 
     def ended(self, failure: BaseException | None, value: Any) -> Outcome:
         """What the call came to: what its latest attempt did, unless it was called off meanwhile."""
-        self.guard.held.discard(self.call.where.run)
+        self.guard.bodies.held.discard(self.call.where.run)
         called_off = failure is not None and not isinstance(failure, Exception)
         if called_off and failure:
             return self.guard.raised(self.reading, failure)
@@ -286,31 +286,31 @@ class Run:
         """The mark of a further attempt's body; the first has the call's own."""
         if ticket is None:
             return None
-        token = self.guard.enter(self.call.name, SEAM, None, ticket)
+        token = self.guard.bodies.enter(self.call.name, SEAM, None, ticket)
         self.bounded()
         return token
 
     def bounded(self) -> None:
         """Nothing in the body at hand goes on after the deadline."""
-        body = self.guard.body()
+        body = self.guard.bodies.innermost()
         if body is not None:
             body.bounded(self.ends)
 
     def failed(self, error: BaseException, ticket: Ticket | None, token: Any) -> None:
         """The body raised *error*."""
         if token is not None:
-            self.guard.leave(token)
+            self.guard.bodies.leave(token)
         self.outcome = self.guard.raised(ticket or self.reading, error)
         if token is None:
-            self.outcome = self.guard.so_far(self.reading, self.outcome)
+            self.outcome = self.guard.bodies.so_far(self.reading, self.outcome)
 
     def brought(self, value: Any, ticket: Ticket | None, token: Any) -> None:
         """The body returned *value*."""
         if token is not None:
-            self.guard.leave(token)
+            self.guard.bodies.leave(token)
         self.outcome = self.guard.returned(ticket or self.reading, self.guard.shown(value))
         if token is None:
-            self.outcome = self.guard.so_far(self.reading, self.outcome)
+            self.outcome = self.guard.bodies.so_far(self.reading, self.outcome)
 
     def answered(self, verdict: Verdict) -> None:
         """The answer to a further attempt may be a stop itself."""

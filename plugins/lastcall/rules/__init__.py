@@ -9,6 +9,7 @@ from lastcall.rules.cycle import Cycle
 from lastcall.rules.failing import Failing
 from lastcall.rules.malformed import Malformed
 from lastcall.rules.near import Near
+from lastcall.rules.path import Path
 from lastcall.rules.quarantine import Quarantine
 from lastcall.rules.refusals import Refusals
 from lastcall.rules.repeat import Repeat
@@ -30,6 +31,7 @@ __all__ = [
     "Limit",
     "Malformed",
     "Near",
+    "Path",
     "Quarantine",
     "Refusals",
     "Repeat",

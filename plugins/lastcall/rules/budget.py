@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
 from math import ceil
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -102,6 +102,22 @@ class Limit(BaseModel, frozen=True):
     it may begin while anything is left, and can spend more than that."""
     on_unknown: Literal["charge", "release"] = "charge"
     """Of tokens or money: what becomes of a reservation when nobody ever knows what was spent."""
+
+    if TYPE_CHECKING:
+        # What it takes is more than what it holds: amounts as text, lists, what a file has for None.
+        def __init__(
+            self,
+            *,
+            quantity: Quantity = "calls",
+            per: Per = "agent",
+            window: Literal["minute", "hour", "day", False] | float | None = "hour",
+            zone: str | Literal[False] | None = None,
+            most: Amount | str,
+            alert: Amount | str | float | None = None,
+            tools: Sequence[str] = (),
+            reserve: Amount | str | Literal[False] | None = None,
+            on_unknown: Literal["charge", "release"] = "charge",
+        ) -> None: ...
 
     @model_validator(mode="before")
     @classmethod
@@ -253,6 +269,16 @@ class Budget(Settings, frozen=True):
     """What becomes of a run that makes a request whose cost nobody knows, under a limit of money without a
     `reserve`. stop: its next request is refused. count: the request counts as next to nothing, the
     incident says so, and other limits bound the run."""
+
+    if TYPE_CHECKING:
+        # Limits may be told as mappings, as in a file.
+        def __init__(
+            self,
+            *,
+            enforce: bool = True,
+            limits: Sequence[Limit | Mapping[str, Any]] = (),
+            on_unpriced: Literal["stop", "count"] = "stop",
+        ) -> None: ...
 
     @field_validator("limits")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from itertools import islice
@@ -39,6 +39,8 @@ __all__ = [
 ]
 
 GROUP = "lastcall.transcripts"
+
+BESIDE = ("-wal", "-shm", "-journal")
 
 
 @cache
@@ -81,7 +83,7 @@ def _complete(told: Transcript, reader: Reader) -> Transcript:
 
 def find(paths: Iterable[Path]) -> list[Path]:
     """The files in *paths*, each once: those named, and in sorted order all in folders but hidden
-    ones and notes about them (SOURCE.md, README)."""
+    ones, notes about them (SOURCE.md, README), and what SQLite keeps beside a database."""
     found: dict[Path, None] = {}
     for path in paths:
         # Unlike Path.is_dir, this one raises nothing, whatever the name is.
@@ -91,7 +93,12 @@ def find(paths: Iterable[Path]) -> list[Path]:
         closed: list[OSError] = []
         for folder, inner, files in os.walk(path, onerror=closed.append):
             inner[:] = sorted(name for name in inner if not name.startswith("."))
-            named = (Path(folder, name) for name in sorted(files) if not _note(name))
+            names = frozenset(files)
+            named = (
+                Path(folder, name)
+                for name in sorted(names)
+                if not _note(name) and not _beside(name, names)
+            )
             found.update((file, None) for file in named if not _waits(file))
         # A folder that cannot be listed stands for its files, and will be found unreadable.
         found.update((Path(error.filename), None) for error in closed)
@@ -105,6 +112,11 @@ def _waits(path: Path) -> bool:
 
 def _note(name: str) -> bool:
     return name.startswith((".", "README")) or name == "SOURCE.md"
+
+
+def _beside(name: str, files: Collection[str]) -> bool:
+    """Whether a file is what SQLite keeps beside one of *files*."""
+    return name.endswith(BESIDE) and name.rpartition("-")[0] in files
 
 
 def _unknown(document: Document) -> Unreadable:

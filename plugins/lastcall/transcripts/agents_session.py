@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lastcall.transcripts.conversations import Names
-from lastcall.transcripts.database import DAMAGED, columns, reading
+from lastcall.transcripts.database import DAMAGED, reading, table
 from lastcall.transcripts.fields import decoded, mapping, seconds, text
 from lastcall.transcripts.items import Items
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
 
-TABLE = "agent_messages"
+COLUMNS = frozenset({"session_id", "message_data", "created_at"})
+"""Of the table of messages, whose name is `agent_messages` unless it was given another one."""
 
 SEALED = "__enc__"
 """The field of an item that an `EncryptedSession` saved."""
@@ -25,14 +26,14 @@ class AgentsSession:
 
     def sniff(self, document: Document) -> bool:
         """A database with the table of the SDK."""
-        return {"session_id", "message_data"} <= columns(document, TABLE)
+        return table(document, COLUMNS) is not None
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a session, in the order of their beginnings."""
-        file, names = str(document.path), Names(document)
+        file, names, held = str(document.path), Names(document), table(document, COLUMNS)
         ordered = (
-            f"select id, session_id, message_data, created_at from {TABLE} order by"  # noqa: S608
-            f" (select min(id) from {TABLE} as first where first.session_id = {TABLE}.session_id), id"
+            f"select id, session_id, message_data, created_at from {held} as one order by"  # noqa: S608
+            f" (select min(id) from {held} as first where first.session_id = one.session_id), id"
         )
         pairing, items, session = Pairing(), Items(Pairing()), None
         try:

@@ -10,7 +10,9 @@ from lastcall.transcripts.conversations import GLANCE, few, glance, holds, trans
 from lastcall.transcripts.fields import mapping, objects
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
 
-MARKS = frozenset({"tool_use", "tool_result", "thinking"})
+MARKS = frozenset({
+    "tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use",
+})  # fmt: skip
 
 
 class AnthropicMessages:

@@ -9,6 +9,14 @@ from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.usage import usage
 
 
+def asking(message: dict[str, Any]) -> bool:
+    """Whether the content of *message* has calls, or answers to some, in Anthropic's blocks."""
+    content = message.get("content")
+    return isinstance(content, list) and any(
+        block.get("type") in ("tool_use", "tool_result") for block in objects(content)
+    )
+
+
 def hear(
     pairing: Pairing, message: dict[str, Any], *, ts: float | None = None, more: bool = False
 ) -> None:

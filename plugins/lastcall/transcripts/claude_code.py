@@ -1,4 +1,4 @@
-"""Claude Code sessions: one event a line, those of sub-agents mixed in."""
+"""Claude Code sessions, and what `--output-format stream-json` prints: one event a line, those of sub-agents mixed in."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ from lastcall.transcripts.recorded import (
     Unreadable,
 )
 
+BEFORE = ("file-history-snapshot", "queue-operation")
+"""Events that may stand before all messages."""
+
+ASIDE = ("isMeta", "isCompactSummary", "isSynthetic")
+"""What marks messages that the program wrote in the user's name: the turn goes on."""
+
 
 class ClaudeCode:
     """Anthropic messages, one block a line; a sub-agent's are a chain and a turn of their own."""
@@ -27,10 +33,12 @@ class ClaudeCode:
     specificity = 50
 
     def sniff(self, document: Document) -> bool:
-        """Lines that point to their parent line, or a summary of lines."""
+        """Lines that point to their parent line, a summary of lines, or messages with their session."""
         return any(
-            ("parentUuid" in row and "message" in row)
+            ("parentUuid" in row and ("message" in row or "sessionId" in row))
             or (row.get("type") == "summary" and "leafUuid" in row)
+            or row.get("type") in BEFORE
+            or _printed(row)
             for row in glance(document)
         )
 
@@ -41,11 +49,18 @@ class ClaudeCode:
             if not isinstance(row, dict):
                 yield Unreadable(str(document.path), line, "no event")
                 continue
-            session = session or text(row.get("sessionId"))
+            session = session or text(row.get("sessionId")) or text(row.get("session_id"))
             chains.add(row)
         name = Names(document).name(session)
         calls, replies = chains.told()
         yield Transcript(str(document.path), name, self.name, calls, replies)
+
+
+def _printed(row: dict[str, Any]) -> bool:
+    """A message, or the beginning, of what is printed of a session."""
+    kind = row.get("type")
+    message = kind in ("user", "assistant") and isinstance(row.get("message"), dict)
+    return "session_id" in row and (message or (kind, row.get("subtype")) == ("system", "init"))
 
 
 class _Chain:
@@ -70,7 +85,9 @@ class _Chains:
     def add(self, row: dict[str, Any]) -> None:
         chain = self._of(row)
         message = mapping(row.get("message"))
-        if row.get("type") not in ("user", "assistant") or row.get("isMeta") is True:
+        if row.get("type") not in ("user", "assistant") or any(
+            row.get(key) is True for key in ASIDE
+        ):
             return
         said = text(message.get("id"))
         before = len(chain.pairing)
@@ -88,6 +105,9 @@ class _Chains:
         self._replies.setdefault((id(chain), reply), len(self._replies))
 
     def _of(self, row: dict[str, Any]) -> _Chain:
+        task = text(row.get("parent_tool_use_id"))
+        if task is not None:
+            return self._side.setdefault(task, _Chain(f"sidechain {task}"))
         if row.get("isSidechain") is not True:
             return self._main
         uuid, parent = text(row.get("uuid")) or "", text(row.get("parentUuid"))

@@ -15,6 +15,12 @@ from lastcall.transcripts.usage import usage
 
 LINES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 
+OUTPUT = "Output:\n"
+PASSING = ("Chunk ID:", "Wall time:", "Original token count:")
+LASTING = ("Exit code:", "Process ", "Total output lines:")
+HEAD = (*PASSING, *LASTING)
+"""With what the lines begin that Codex puts before an output; what is in the first is new every time."""
+
 
 class Codex:
     """Lines of a type and a payload; older files have the items bare, after a line about the session."""
@@ -47,6 +53,15 @@ class Codex:
 def _old(row: dict[str, Any]) -> bool:
     """The first line of a session from before lines had types."""
     return {"id", "timestamp", "instructions"} <= row.keys() and "type" not in row
+
+
+def _printed(given: str) -> str:
+    """An output without what is new in it every time: no two would be equal."""
+    head, mark, output = given.partition(OUTPUT)
+    lines = head.splitlines()
+    if not mark or not all(line.startswith(HEAD) for line in lines):
+        return given
+    return "\n".join([*(line for line in lines if not line.startswith(PASSING)), output])
 
 
 class _Session:
@@ -82,6 +97,8 @@ class _Session:
         if isinstance(given, str) and given.startswith('{"output"'):
             with suppress(ValueError):
                 item = {**item, "output": mapping(decoded(given)).get("output", given)}
+        elif isinstance(given, str) and given.startswith(HEAD):
+            item = {**item, "output": _printed(given)}
         elif isinstance(given, dict) and "content" in given:
             flag = given.get("success")
             item = {**item, "output": given["content"]}

@@ -36,3 +36,25 @@ def columns(document: Document, table: str) -> frozenset[str]:
             return frozenset(str(name) for (name,) in found)
     except DAMAGED:
         return frozenset()
+
+
+def table(document: Document, wanted: frozenset[str]) -> str | None:
+    """The first table with the *wanted* columns, quoted for SQL; None where there is none, or no database."""
+    if not document.database:
+        return None
+    try:
+        with reading(document.path) as database:
+            found = database.execute(
+                "select name from sqlite_master where type = 'table'"
+            ).fetchall()
+    except DAMAGED:
+        return None
+    named = (str(name) for (name,) in found)
+    return next(
+        (
+            '"{}"'.format(name.replace('"', '""'))
+            for name in named
+            if wanted <= columns(document, name)
+        ),
+        None,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from datetime import UTC, datetime
@@ -12,6 +13,9 @@ import msgspec
 NAMELESS = "?"
 """Stands for a tool whose name is missing from the transcript."""
 
+
+UNTOLD = "[not told]"
+"""Stands for arguments that a transcript does not tell."""
 
 DECODER = msgspec.json.Decoder()
 
@@ -126,3 +130,48 @@ def arguments(value: Any) -> tuple[Any, bool]:
     if given is None:
         return {}, False
     return (given, False) if isinstance(given, dict) else (value, True)
+
+
+def plain(value: Any) -> Any:
+    """A value out of the JSON text that some exports keep it in; any other text as it is."""
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+        try:
+            return decoded(value)
+        except ValueError:
+            return value
+    return value
+
+
+def printed(value: Any) -> dict[str, Any] | None:
+    """The object in a text, as JSON or as Python prints it; None where it is none."""
+    given, broken = arguments(value)
+    if not broken:
+        return mapping(given)
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return None
+    try:
+        given = ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def called(value: Any) -> dict[str, Any]:
+    """The arguments of a call as tracers keep what went into it: an object, or its text. Some put the whole of
+    how the tool was called round them; what is no object comes under `input`."""
+    args = printed(value)
+    if args is None:
+        return {"input": value}
+    if "input_str" in args:
+        # LangChain's callback, with what it tells of its run.
+        inner = args.get("inputs")
+        inner = inner if isinstance(inner, dict) else printed(args["input_str"])
+        return {"input": args["input_str"]} if inner is None else inner
+    if args.keys() == {"args", "kwargs"} and not args["args"]:
+        return mapping(args["kwargs"])
+    return args
+
+
+def untold(place: int) -> dict[str, Any]:
+    """Arguments that are not told of the call at that *place*: equal to those of no other."""
+    return {UNTOLD: place}

@@ -12,16 +12,17 @@ T = TypeVar("T")
 
 
 def gathered(
-    document: Document, parts: Callable[[Any], Iterable[tuple[str, T]]], nothing: str
+    document: Document, parts: Callable[[Any], Iterable[tuple[str, T]] | None], nothing: str
 ) -> Iterator[tuple[str, list[T]] | Unreadable]:
     """The parts of the records by the name that *parts* gives each, in the order of their beginnings;
     in a large file each group as soon as it is complete, which takes two walks. A record without
-    parts is *nothing*."""
+    parts is *nothing*, one of which *parts* gives None is passed over."""
     last = _last(document, parts) if document.large else {}
     groups: dict[str, list[T]] = {}
     for line, record in records(document):
-        some = list(parts(record))
-        if not some:
+        told = parts(record)
+        some = list(told or ())
+        if told is not None and not some:
             yield Unreadable(str(document.path), line, nothing)
         for name, part in some:
             groups.setdefault(name, []).append(part)
@@ -32,11 +33,11 @@ def gathered(
 
 
 def _last(
-    document: Document, parts: Callable[[Any], Iterable[tuple[str, Any]]]
+    document: Document, parts: Callable[[Any], Iterable[tuple[str, Any]] | None]
 ) -> dict[str, int | None]:
     """The last line with a part of each name."""
     last: dict[str, int | None] = {}
     for line, record, _ in document.sized():
-        for name, _ in parts(record):
+        for name, _ in parts(record) or ():
             last[name] = line
     return last

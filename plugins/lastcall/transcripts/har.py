@@ -10,18 +10,22 @@ from urllib.parse import urlsplit
 
 from lastcall.transcripts.conversations import Names, glance, records
 from lastcall.transcripts.fields import decoded, http, mapping, objects, seconds, text
+from lastcall.transcripts.mcp_log import Session
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Aspect, Document, Transcript, Unreadable
-from lastcall.transcripts.streamed import streamed
+from lastcall.transcripts.streamed import events, streamed
 from lastcall.transcripts.vcr import TALKS
 
 ANSWERS = {"messages": ("choices", "content"), "input": ("output",), "contents": ("candidates",)}
 """By the field that tells whose API a request is for, those that its answer would have."""
 
+ERROR = 400
+"""The least status of an answer that is an error."""
+
 
 class Har:
-    """Where models were asked, the calls are theirs; else every request is a call, named by its method,
-    host and path."""
+    """Where models were asked, the calls are theirs; else those of MCP; else every request is a call, named by its
+    method, host and path."""
 
     name = "har"
     specificity = 50
@@ -51,11 +55,13 @@ class Har:
                 said = streamed(said) if isinstance(said, str) else said
                 if isinstance(said, dict) and said:
                     TALKS[talk](pairing, asked, said)
-                else:
-                    yield Unreadable(
-                        file, line, f"the answer of request {number} to a model is no JSON object"
-                    )
-            for entry in entries if not talks else ():
+                elif _answered(entry):
+                    how = "was saved without its body" if said is None else "is no JSON object"
+                    yield Unreadable(file, line, f"the answer of request {number} to a model {how}")
+            asking = [] if talks else [entry for entry in entries if _tools(entry)]
+            if asking:
+                pairing = _session(asking).pairing
+            for entry in () if talks or asking else entries:
                 _call(pairing, entry)
             lacks: frozenset[Aspect] = frozenset() if talks else frozenset({"turns"})
             yield Transcript(
@@ -79,6 +85,34 @@ def _talk(entry: dict[str, Any]) -> str | None:
     if isinstance(said, dict) and not any(name in said for name in (*ANSWERS[key], "error")):
         return None
     return key
+
+
+def _answered(entry: dict[str, Any]) -> bool:
+    """Whether a request came to an answer: not to an error, nor to none at all."""
+    status = http(mapping(entry.get("response")).get("status"))
+    return status is not None and status < ERROR
+
+
+def _tools(entry: dict[str, Any]) -> bool:
+    """Whether an entry asks for a tool by MCP."""
+    asked = mapping(_json(_asked(entry)))
+    return asked.get("jsonrpc") == "2.0" and asked.get("method") == "tools/call"
+
+
+def _session(entries: list[dict[str, Any]]) -> Session:
+    """Their calls; the ids of requests are left out of what is compared."""
+    session = Session()
+    for entry in entries:
+        asked, said = _json(_asked(entry)), _json(_said(entry))
+        session.add(asked, {"time": entry.get("startedDateTime")})
+        told = events(said) if isinstance(said, str) else objects([said])
+        answers = [one for one in told if "id" in one and "method" not in one]
+        for one in answers:
+            session.add(one, {})
+        status = http(mapping(entry.get("response")).get("status"))
+        if not answers and status is not None and status >= ERROR:
+            session.pairing.answer(said, status=status)
+    return session
 
 
 def _call(pairing: Pairing, entry: dict[str, Any]) -> None:

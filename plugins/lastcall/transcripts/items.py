@@ -43,9 +43,15 @@ class Items:
         if role == "user":
             self.pairing.user()
             self._answering = False
-        elif kind in ANSWERS:
+        elif kind is not None and kind in ANSWERS:
             said = _failed(item) if kind == "apply_patch_call_output" else failed
-            self.pairing.answer(words(item.get("output")), id=item.get("call_id"), failed=said)
+            # That of a local shell has the id of its call in its own.
+            self.pairing.answer(
+                words(item.get("output")),
+                id=item.get("call_id") or item.get("id"),
+                tool=CALLS[kind.removesuffix("_output")][0],
+                failed=said,
+            )
             self._answering = False
         elif role == "assistant" or (role is None and kind is not None):
             begins = not self._answering

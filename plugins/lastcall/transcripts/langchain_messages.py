@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from lastcall.transcripts.conversations import holds, transcripts
-from lastcall.transcripts.fields import mapping, objects, text, words
+from lastcall.transcripts.fields import mapping, objects, plain, text, words
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
 from lastcall.transcripts.usage import usage
 
+AROUND = frozenset({"output", "kwargs"})
+"""What callbacks are told of the end of a tool."""
+
 KINDS = frozenset({"human", "ai", "tool", "system", "function", "chat", "remove"})
+
+PRINTED = re.compile(
+    r"content=(?P<content>'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")"
+    r"(?P<before>(?: .*)?) tool_call_id='[^']*'(?P<behind>.*)",
+    re.DOTALL,
+)
+"""A message of a tool as Python prints it, which older tracers keep."""
+
+SUMMARY = "summarization"
+"""The source of messages that LangChain's middleware writes in the user's name."""
 
 
 class LangChainMessages:
@@ -47,18 +62,54 @@ def opened(message: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return plain.removesuffix("Chunk").removesuffix("Message").lower(), fields
 
 
-def hear(pairing: Pairing, message: dict[str, Any]) -> None:
-    """Adds the calls, the answer or the turn that *message* brings."""
+def unwrapped(value: Any) -> tuple[Any, bool | None]:
+    """What a tool answered, out of the message that LangChain put it into, or the JSON text of one; and whether
+    that says that the call failed. The message holds the call's id, so no two are equal."""
+    inner = plain(value)
+    while (
+        isinstance(inner, dict)
+        and inner.keys() <= AROUND
+        and isinstance(inner.get("output"), dict | str)
+    ):
+        inner = plain(inner["output"])
+    if isinstance(inner, str) and (found := PRINTED.fullmatch(inner)):
+        failed = " status='error'" in found["before"] + found["behind"]
+        return _literal(found["content"]), failed or None
+    if not isinstance(inner, dict):
+        return value, None
+    kind, fields = opened(inner)
+    if kind != "tool" or "content" not in fields:
+        return value, None
+    status = text(fields.get("status"))
+    return words(fields["content"]), status == "error" if status else None
+
+
+def _literal(content: str) -> str:
+    try:
+        return str(ast.literal_eval(content))
+    except (ValueError, SyntaxError):
+        return content
+
+
+def hear(
+    pairing: Pairing, message: dict[str, Any], *, ts: float | None = None, more: bool = False
+) -> None:
+    """Adds the calls, the answer or the turn that *message* brings; *more*: it continues the model message
+    before it."""
     kind, fields = opened(message)
     role = fields.get("role") if kind == "chat" else None
+    if kind == "human" and mapping(fields.get("additional_kwargs")).get("lc_source") == SUMMARY:
+        # The turn goes on, with a summary in the place of what was said.
+        return
     if kind == "human" or role == "user":
         pairing.user()
     elif kind == "ai" or role == "assistant":
-        pairing.reply()
+        if not more:
+            pairing.reply()
         about = mapping(fields.get("response_metadata"))
         told = fields.get("usage_metadata") or about.get("token_usage") or about.get("usage")
         pairing.spent(usage(told, about.get("model_name") or about.get("model")))
-        _ask(pairing, fields)
+        _ask(pairing, fields, ts)
     elif kind in ("tool", "function"):
         status = fields.get("status")
         pairing.answer(
@@ -69,14 +120,19 @@ def hear(pairing: Pairing, message: dict[str, Any]) -> None:
         )
 
 
-def _ask(pairing: Pairing, fields: dict[str, Any]) -> None:
+def _ask(pairing: Pairing, fields: dict[str, Any], ts: float | None) -> None:
     agent = fields.get("name")
     parsed, broken = objects(fields.get("tool_calls")), objects(fields.get("invalid_tool_calls"))
     for call in parsed:
-        pairing.call(call.get("name"), call.get("args"), id=call.get("id"), agent=agent)
+        pairing.call(call.get("name"), call.get("args"), id=call.get("id"), ts=ts, agent=agent)
     for call in broken:
         pairing.call(
-            call.get("name"), call.get("args"), id=call.get("id"), malformed=True, agent=agent
+            call.get("name"),
+            call.get("args"),
+            id=call.get("id"),
+            ts=ts,
+            malformed=True,
+            agent=agent,
         )
     if parsed or broken:
         return
@@ -85,8 +141,8 @@ def _ask(pairing: Pairing, fields: dict[str, Any]) -> None:
     for call in objects(extra.get("tool_calls")):
         function = mapping(call.get("function"))
         pairing.call(
-            function.get("name"), function.get("arguments"), id=call.get("id"), agent=agent
+            function.get("name"), function.get("arguments"), id=call.get("id"), ts=ts, agent=agent
         )
     legacy = mapping(extra.get("function_call"))
     if legacy and not objects(extra.get("tool_calls")):
-        pairing.call(legacy.get("name"), legacy.get("arguments"), agent=agent)
+        pairing.call(legacy.get("name"), legacy.get("arguments"), ts=ts, agent=agent)

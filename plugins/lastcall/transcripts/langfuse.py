@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from lastcall.transcripts import chat
+from lastcall.transcripts import talk
 from lastcall.transcripts.conversations import Names, glance
-from lastcall.transcripts.fields import arguments, decoded, mapping, objects, seconds, text
+from lastcall.transcripts.fields import called, mapping, objects, plain, seconds, text, untold
 from lastcall.transcripts.gathering import gathered
+from lastcall.transcripts.langchain_messages import unwrapped
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Aspect, Document, Transcript, Unreadable
 from lastcall.transcripts.usage import amount, usage
@@ -47,7 +48,12 @@ class Langfuse:
             trace, seen = found
             pairing = _heard(seen)
             yield Transcript(
-                file, names.name(trace or None), self.name, pairing.calls(), pairing.replies()
+                file,
+                names.name(trace or None),
+                self.name,
+                pairing.calls(),
+                pairing.replies(),
+                frozenset({"arguments"}) if _hidden(seen) else frozenset(),
             )
 
 
@@ -90,16 +96,23 @@ def _of(seen: Seen, name: str) -> Any:
     )
 
 
+def _hidden(all_seen: list[Seen]) -> bool:
+    """Whether contents were left out of all calls: the client can be told to."""
+    tools = [seen for seen in all_seen if seen.get("type") == "TOOL"]
+    told = ((seen.get("input"), seen.get("output"), _of(seen, "statusMessage")) for seen in tools)
+    return bool(tools) and not any(one is not None for all_of in told for one in all_of)
+
+
 def _heard(all_seen: list[Seen]) -> Pairing:
     pairing, spoken = Pairing(), False
     ordered = sorted(filter(None, all_seen), key=lambda one: seconds(_of(one, "startTime")) or 0.0)
-    tools = any(one["type"] == "TOOL" for one in ordered)
+    tools, hidden = any(one["type"] == "TOOL" for one in ordered), _hidden(ordered)
     for seen in ordered:
         began = seconds(_of(seen, "startTime"))
         if seen["type"] == "TOOL":
             if not spoken:
                 pairing.reply()
-            _call(pairing, seen, began)
+            _call(pairing, seen, began, hidden=hidden)
             continue
         spoken = True
         if tools:
@@ -110,49 +123,43 @@ def _heard(all_seen: list[Seen]) -> Pairing:
     return pairing
 
 
-def _call(pairing: Pairing, seen: Seen, began: float | None) -> None:
-    given, broken = arguments(seen.get("input"))
-    output = _plain(seen.get("output"))
+def _call(pairing: Pairing, seen: Seen, began: float | None, *, hidden: bool) -> None:
+    output, told = unwrapped(seen.get("output"))
     level = _of(seen, "level")
-    failed = level == "ERROR" if isinstance(level, str) else None
-    args = {"input": seen.get("input")} if broken else given
-    pairing.call(seen.get("name"), args, id=seen.get("id"), ts=began)
+    failed = level == "ERROR" or bool(told) if isinstance(level, str) else told
+    pairing.call(
+        seen.get("name"),
+        untold(len(pairing)) if hidden else called(seen.get("input")),
+        id=seen.get("id"),
+        ts=began,
+    )
     result = output if output is not None else _of(seen, "statusMessage")
     if result is not None or _of(seen, "endTime") is not None:
         pairing.answer(result, id=seen.get("id"), failed=failed)
 
 
 def _talk(pairing: Pairing, seen: Seen, began: float | None) -> None:
-    """What is new in one generation: what follows the model's last message, and its answer."""
-    asked = _plain(seen.get("input"))
-    messages = objects(asked) or objects(mapping(asked).get("messages"))
-    last = max((n for n, one in enumerate(messages) if one.get("role") == "assistant"), default=-1)
-    for message in messages[last + 1 :]:
-        chat.hear(pairing, message)
-    said = _plain(seen.get("output"))
-    answers = objects(said) or [mapping(said)]
+    asked, said = plain(seen.get("input")), plain(seen.get("output"))
+    around = mapping(asked)
+    given = asked if isinstance(asked, list) else around.get("messages") or around.get("input")
+    answers = talk.messages(said) or [mapping(said)]
     choices = objects(answers[0].get("choices"))
-    message = mapping(choices[0].get("message")) if choices else answers[0]
-    chat.hear(pairing, {**message, "role": "assistant"}, ts=began)
+    if choices:
+        answers = [mapping(choices[0].get("message"))]
+    # Some keep the message without its role.
+    told = [
+        one if "role" in one or "type" in one else {**one, "role": "assistant"} for one in answers
+    ]
+    talk.hear(pairing, talk.messages(given), told, began)
 
 
 def _usage(seen: Seen) -> Any:
     model = _of(seen, "providedModelName") or seen.get("model")
     told = (_of(seen, "usageDetails"), seen.get("usage"), seen)
-    return next((found for one in told if (found := usage(_plain(one), model))), None)
+    return next((found for one in told if (found := usage(plain(one), model))), None)
 
 
 def _cost(seen: Seen) -> Decimal | None:
-    details = mapping(_plain(_of(seen, "costDetails")))
+    details = mapping(plain(_of(seen, "costDetails")))
     total = _of(seen, "calculatedTotalCost")
     return amount(details.get("total") if total is None else total)
-
-
-def _plain(value: Any) -> Any:
-    """A value out of the JSON text that some exports keep it in."""
-    if isinstance(value, str) and value.startswith(("{", "[")):
-        try:
-            return decoded(value)
-        except ValueError:
-            return value
-    return value

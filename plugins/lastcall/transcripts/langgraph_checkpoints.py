@@ -38,9 +38,31 @@ where thread_id = ? and checkpoint_ns = ? and channel = ? and checkpoint_id <= ?
 order by checkpoint_id, task_id, idx"""
 PENDING = WRITTEN.replace("<=", "=")
 
+FORGOTTEN = """
+select count(*) from (
+    select 1 from writes
+    where thread_id = ? and checkpoint_ns = ? and channel = ? and instr(value, ?) limit 1
+)"""
+ORDER = b"RemoveMessage"
+"""What is in an order to forget messages."""
+
+BEFORE = """
+with recursive past(id, parent) as (
+    select checkpoint_id, parent_checkpoint_id from checkpoints
+    where thread_id = :thread and checkpoint_ns = :space and checkpoint_id = :last
+    union
+    select one.checkpoint_id, one.parent_checkpoint_id from checkpoints as one
+    join past on one.checkpoint_id = past.parent
+    where one.thread_id = :thread and one.checkpoint_ns = :space
+)
+select type, checkpoint from checkpoints
+where thread_id = :thread and checkpoint_ns = :space and checkpoint_id in (select id from past)
+order by checkpoint_id"""
+
 
 class LangGraphCheckpoints:
-    """The last checkpoint of a thread holds its messages."""
+    """The last checkpoint of a thread holds its messages; those that were forgotten (trimmed, or summed up) are in
+    earlier ones."""
 
     name = "langgraph-checkpoints"
     specificity = 50
@@ -65,6 +87,19 @@ class LangGraphCheckpoints:
                         after = (thread, space, channel, checkpoint)
                         found = database.execute(PENDING if messages else WRITTEN, after)
                         messages = _folded(messages, (_value(*one) for one in found))
+                        (forgotten,) = database.execute(
+                            FORGOTTEN, (thread, space, channel, ORDER)
+                        ).fetchone()
+                        if forgotten:
+                            chain = {"thread": thread, "space": space, "last": checkpoint}
+                            past: dict[str, dict[str, Any]] = {}
+                            for one in database.execute(BEFORE, chain):
+                                try:
+                                    past |= _by_id(_messages(*one)[1])
+                                except ValueError as error:
+                                    problem = f"thread {name}, before its end: {error}"
+                                    yield Unreadable(file, None, problem)
+                            messages = _whole(past, messages)
                     except ValueError as error:
                         yield Unreadable(file, None, f"thread {name}: {error}")
                         continue
@@ -112,6 +147,26 @@ def _folded(messages: list[dict[str, Any]], writes: Iterable[Any]) -> list[dict[
             elif _message(message):
                 told[_id(message) or object()] = message
     return list(told.values())
+
+
+def _by_id(messages: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: message for message in messages if (name := _id(message))}
+
+
+def _whole(past: dict[str, dict[str, Any]], messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """*messages*, and before them those of *past* that are not among them; but no calls that were never answered:
+    those were taken back, not made."""
+    kept = _by_id(messages)
+    answered = {text(opened(one)[1].get("tool_call_id")) for one in (*past.values(), *messages)}
+    gone = [
+        message
+        for name, message in past.items()
+        if name not in kept
+        and answered.issuperset(
+            text(call.get("id")) for call in objects(opened(message)[1].get("tool_calls"))
+        )
+    ]
+    return gone + messages
 
 
 def _id(message: dict[str, Any]) -> str | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import Any
 
+from lastcall.transcripts import talk
 from lastcall.transcripts.conversations import Names, glance
-from lastcall.transcripts.fields import arguments, mapping, objects, seconds, text, words
+from lastcall.transcripts.fields import mapping, objects, plain, printed, seconds, text, untold
 from lastcall.transcripts.gathering import gathered
-from lastcall.transcripts.langchain_messages import opened
+from lastcall.transcripts.langchain_messages import opened, unwrapped
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Aspect, Document, Transcript, Unreadable
 from lastcall.transcripts.usage import amount, usage
@@ -21,7 +21,8 @@ Run = dict[str, Any]
 
 
 class LangSmithRuns:
-    """Runs of one trace in the order in which they began; a run of a model starts a reply."""
+    """Runs of one trace in the order in which they began; a run of a model starts a reply. Where a trace has
+    no runs of tools, the calls are those that its models asked for."""
 
     name = "langsmith-runs"
     specificity = 50
@@ -41,7 +42,12 @@ class LangSmithRuns:
             trace, runs = found
             pairing = _heard(runs)
             yield Transcript(
-                file, names.name(trace or None), self.name, pairing.calls(), pairing.replies()
+                file,
+                names.name(trace or None),
+                self.name,
+                pairing.calls(),
+                pairing.replies(),
+                frozenset({"arguments"}) if _hidden(runs) else frozenset(),
             )
 
 
@@ -69,17 +75,16 @@ def _traced(record: Any) -> Iterator[tuple[str, Run]]:
         while waiting:
             run = waiting.pop()
             if run.get("run_type") in ("tool", "llm"):
-                yield (
-                    trace,
-                    {
-                        k: v
-                        for k, v in run.items()
-                        if k not in ("child_runs", "serialized", "events")
-                    },
-                )
+                yield trace, _kept(run)
             else:
                 yield trace, {}
             waiting += reversed(objects(run.get("child_runs")))
+
+
+def _kept(run: Run) -> Run:
+    kept = {k: v for k, v in run.items() if k not in ("child_runs", "serialized", "events")}
+    # Bulk exports are tables, in which these are text.
+    return kept | {k: plain(kept[k]) for k in ("inputs", "outputs", "extra") if k in kept}
 
 
 def _first(order: Any) -> str | None:
@@ -87,14 +92,25 @@ def _first(order: Any) -> str | None:
     return order.partition(".")[0].partition("Z")[2] or None if isinstance(order, str) else None
 
 
+def _hidden(runs: list[Run]) -> bool:
+    """Whether contents were left out of all calls: the client can be told to."""
+    tools = [run for run in runs if run.get("run_type") == "tool"]
+    told = any(run.get(key) for run in tools for key in ("inputs", "outputs", "error"))
+    return bool(tools) and not told
+
+
 def _heard(runs: list[Run]) -> Pairing:
     pairing, spoken = Pairing(), False
     asked: dict[str, Any] = {}
+    tools, hidden = any(run.get("run_type") == "tool" for run in runs), _hidden(runs)
     for run in sorted(filter(None, runs), key=_order):
         began = seconds(run.get("start_time"))
         if run.get("run_type") == "llm":
-            pairing.reply()
             spoken = True
+            if tools:
+                pairing.reply()
+            else:
+                talk.hear(pairing, _asked(run), _answers(run), began)
             message = _said(run)
             asked.update(
                 (id_, call.get("args"))
@@ -105,7 +121,7 @@ def _heard(runs: list[Run]) -> Pairing:
             continue
         if not spoken:
             pairing.reply()
-        _call(pairing, run, asked, began)
+        _call(pairing, run, asked, began, hidden=hidden)
     return pairing
 
 
@@ -113,6 +129,22 @@ def _order(run: Run) -> tuple[float, str]:
     # The parts of a dotted order are as wide as each other, so that text sorts as time does; but a tool
     # inside a tool follows it, and other exports have the time alone.
     return seconds(run.get("start_time")) or 0.0, str(run.get("dotted_order") or "")
+
+
+def _asked(run: Run) -> list[dict[str, Any]]:
+    """The messages that a model was handed."""
+    inputs = mapping(run.get("inputs"))
+    return talk.messages(inputs.get("messages")) or talk.messages(inputs.get("input"))
+
+
+def _answers(run: Run) -> list[dict[str, Any]]:
+    """The message with which a model answered, or the items of its response."""
+    outputs = mapping(run.get("outputs"))
+    items = objects(outputs.get("output"))
+    if items:
+        return items
+    message = _said(run) or (outputs if outputs.get("role") == "assistant" else {})
+    return [message if "type" in message else {**message, "role": "assistant"}]
 
 
 def _said(run: Run) -> dict[str, Any]:
@@ -143,24 +175,24 @@ def _usage(run: Run, message: dict[str, Any]) -> Any:
     return next((found for one in told if (found := usage(one, model))), None)
 
 
-def _call(pairing: Pairing, run: Run, asked: dict[str, Any], began: float | None) -> None:
+def _call(
+    pairing: Pairing, run: Run, asked: dict[str, Any], began: float | None, *, hidden: bool
+) -> None:
     outputs = mapping(run.get("outputs"))
     output = outputs.get("output", outputs or None)
-    kind, message = opened(output) if isinstance(output, dict) else ("", {})
-    result = words(message.get("content")) if kind == "tool" else output
+    message = opened(output)[1] if isinstance(output, dict) else {}
+    result, told = unwrapped(output)
     about = mapping(run.get("extra"))
     id_ = text(message.get("tool_call_id")) or text(about.get("tool_call_id"))
     error = run.get("error")
-    failed = bool(error) or (message.get("status") == "error" if kind == "tool" else False)
-    args, broken = _given(run.get("inputs"), asked.get(id_ or ""))
+    failed = bool(error) or bool(told)
     # Ids of calls come again in later replies; that of the run is its own.
     own = text(run.get("id")) or id_
     pairing.call(
         run.get("name"),
-        args,
+        untold(len(pairing)) if hidden else _given(run.get("inputs"), asked.get(id_ or "")),
         id=own,
         ts=began,
-        malformed=broken,
         agent=mapping(about.get("metadata")).get("lc_agent_name"),
     )
     ended = run.get("end_time") is not None or result is not None or bool(error)
@@ -168,19 +200,12 @@ def _call(pairing: Pairing, run: Run, asked: dict[str, Any], began: float | None
         pairing.answer(error if error and result is None else result, id=own, failed=failed)
 
 
-def _given(inputs: Any, asked: Any) -> tuple[Any, bool]:
+def _given(inputs: Any, asked: Any) -> dict[str, Any]:
     """The arguments: as the model gave them, else as the tool was handed them."""
     if isinstance(asked, dict):
-        return asked, False
+        return asked
     fields = mapping(inputs)
     if set(fields) != {"input"} or not isinstance(fields["input"], str):
-        return fields, False
+        return fields
     # Older tracers keep the text that Python made of the arguments.
-    given, broken = arguments(fields["input"])
-    if not broken:
-        return given, False
-    try:
-        given = ast.literal_eval(fields["input"])
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return fields, False
-    return (given, False) if isinstance(given, dict) else (fields, False)
+    return printed(fields["input"]) or fields

@@ -1,11 +1,14 @@
-"""Logs of MCP: JSON-RPC messages, bare or inside whatever a logger puts round them."""
+"""Logs of MCP: JSON-RPC messages, bare, inside whatever a logger puts round them, or in lines of text."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
-from lastcall.transcripts.conversations import Names, glance, records
+from lastcall.transcripts.conversations import GLANCE, Names, glance, records
 from lastcall.transcripts.fields import decoded, mapping, objects, seconds, text, words
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Aspect, Document, Transcript, Unreadable
@@ -29,6 +32,15 @@ SESSIONS = ("session_id", "sessionId", "mcp-session-id", "session")
 INSIDE = 3
 """How deep a message may lie in what is logged round it."""
 
+STAMP = re.compile(
+    r"[\[(]?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+)
+"""The time with which a line of a log begins."""
+
+MARK = '"jsonrpc"'
+
+SCANNER = json.JSONDecoder()
+
 
 class McpLog:
     """Requests of `tools/call` are calls, each a reply of its own; answers find them by their id."""
@@ -39,7 +51,10 @@ class McpLog:
 
     def sniff(self, document: Document) -> bool:
         """Objects that are JSON-RPC messages of MCP, or hold one."""
-        seen = [message for record in glance(document) for message, _ in _messages(record)]
+        records = glance(document)
+        if not records and _log(document, lines := document.start().splitlines()):
+            records = [record for _, record in islice(_logged(lines), GLANCE)]
+        seen = [message for record in records for message, _ in _messages(record)]
         methods = [message["method"] for message in seen if isinstance(message.get("method"), str)]
         return any("/" in method or method == "initialize" for method in methods) or (
             # A log may begin after its first requests.
@@ -49,8 +64,9 @@ class McpLog:
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a session: by its name where the log has one, else from `initialize` on."""
         file, names = str(document.path), Names(document)
-        sessions: dict[str, _Session] = {}
-        for line, record in records(document):
+        sessions: dict[str, Session] = {}
+        told = document.value is not None or document.rows
+        for line, record in records(document) if told else _logged(document.text.splitlines()):
             found = _messages(record)
             if not found:
                 yield Unreadable(file, line, "no JSON-RPC message")
@@ -59,44 +75,50 @@ class McpLog:
                     next((text(around[key]) for key in SESSIONS if text(around.get(key))), None)
                     or ""
                 )
-                session = sessions.setdefault(name, _Session())
+                session = sessions.setdefault(name, Session())
                 if message.get("method") == "initialize" and len(session.pairing):
                     # The same name, or none: it begins anew, and the session before it is complete.
                     calls = sessions.pop(name).pairing.calls()
                     yield Transcript(file, names.name(name or None), self.name, calls)
-                    session = sessions[name] = _Session()
+                    session = sessions[name] = Session()
                 session.add(message, around)
         for name, session in sessions.items():
             yield Transcript(file, names.name(name or None), self.name, session.pairing.calls())
 
 
-class _Session:
+class Session:
     """One session while its messages are read."""
 
     def __init__(self) -> None:
         self.pairing = Pairing()
-        self._waiting: dict[str, str] = {}
-        """The calls without an answer, by the ids of their requests."""
+        self._waiting: dict[str, list[str | None]] = {}
+        """The requests without an answer by their ids, the last one last: calls by their own id, others as None. Both
+        sides count from 0, and what a server asks in the middle of a call is answered before it."""
 
     def add(self, message: dict[str, Any], around: dict[str, Any]) -> None:
+        """Hear a message; *around*: what a logger put round it."""
         # Ids count from 0 in every session, and a client that connects again may start anew.
         id_ = str(message.get("id"))
+        if "method" in message and "id" not in message:
+            return
+        waiting = self._waiting.setdefault(id_, [])
         if message.get("method") == "tools/call":
             params = mapping(message.get("params"))
             own = f"{id_}@{len(self.pairing)}"
-            self._waiting[id_] = own
+            waiting.append(own)
             ts = next((seconds(around[key]) for key in TIMES if key in around), None)
             self.pairing.reply()
             self.pairing.call(params.get("name"), params.get("arguments"), id=own, ts=ts)
-        elif "method" not in message and id_ in self._waiting:
-            own = self._waiting.pop(id_)
+        elif "method" in message:
+            waiting.append(None)
+        elif waiting and (asked := waiting.pop()):
             error, result = message.get("error"), message.get("result")
             if error is not None:
-                self.pairing.answer(error, id=own, failed=True)
+                self.pairing.answer(error, id=asked, failed=True)
                 return
             fields = mapping(result)
             shown = words(fields.get("content")) or fields.get("structuredContent") or result
-            self.pairing.answer(shown, id=own, failed=fields.get("isError") is True)
+            self.pairing.answer(shown, id=asked, failed=fields.get("isError") is True)
 
 
 def _messages(record: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -125,3 +147,27 @@ def _messages(record: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 def _answer(message: dict[str, Any]) -> bool:
     result = mapping(message.get("result"))
     return isinstance(result.get("content"), list) and "id" in message
+
+
+def _log(document: Document, lines: list[str]) -> bool:
+    """Whether a document is text with a message behind something else in one of *lines*."""
+    if document.value is not None or document.rows:
+        return False
+    return any(
+        MARK in line and (before := line.partition("{")[0].strip()) and "`" not in before
+        for line in lines
+    )
+
+
+def _logged(lines: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The messages in lines of text, as clients of MCP write them, with the times before them."""
+    for number, line in enumerate(lines, 1):
+        if MARK not in line or "{" not in line:
+            continue
+        try:
+            message, _ = SCANNER.raw_decode(line, line.index("{"))
+        except (ValueError, RecursionError):
+            message = None
+        stamp = STAMP.match(line)
+        time = {"time": stamp[1].replace(",", ".")} if stamp else {}
+        yield number, {"message": message, **time}

@@ -77,11 +77,20 @@ def _within(record: Any) -> list[dict[str, Any]]:
     if isinstance(record, list):
         return objects(record)
     fields = mapping(record)
+    if fields.get("object") == "list":
+        return _in_order(objects(fields.get("data")))
     items: list[dict[str, Any]] = []
     for key in KEYS:
         value = fields.get(key)
         items += [{"role": "user", "content": value}] if isinstance(value, str) else objects(value)
     return items
+
+
+def _in_order(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items of a page of the API, which begins with the last one unless asked otherwise."""
+    kinds = (text(item.get("type")) or "" for item in items)
+    first = next((kind for kind in kinds if kind in ANSWERS or kind in CALLS), "")
+    return items[::-1] if first in ANSWERS else items
 
 
 def _heard(items: list[dict[str, Any]], spent: Usage | None = None) -> Pairing:

@@ -9,11 +9,24 @@ from lastcall.transcripts.fields import decoded
 from lastcall.transcripts.recorded import Document, Row, Unreadable
 from lastcall.transcripts.rows import Rows
 from lastcall.transcripts.source import LIMIT, DamagedError, Source, TooLongError
+from lastcall.transcripts.values import Values
 
 HEAD = 8192
 """How many bytes of a file are searched for a sign that it is no text."""
 
 DATABASE = b"SQLite format 3\0"
+
+CONTAINERS = {
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"PAR1": "a Parquet file: write it as JSON lines first, a row a line",
+}
+"""What may hold transcripts and is not looked into, by how it begins."""
+
+OTHERS = (
+    b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF", b"\x7fELF", b"\xcf\xfa\xed\xfe", b"wOF",
+    b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83",
+)  # fmt: skip
+"""How pictures, programs, fonts and the log beside a database begin: what is no transcript, nor was one."""
 
 FIRST = 1000
 """How many lines may be broken before it is given up to find one that is not."""
@@ -41,8 +54,12 @@ def opened(path: Path, limit: int = LIMIT) -> Document | Unreadable:
         return Unreadable(file, None, f"cannot be opened: {error}")
     if start.startswith(DATABASE):
         return Unreadable(file, None, "a compressed database: unpack it first")
+    for lead, problem in CONTAINERS.items():
+        if start.startswith(lead):
+            return Unreadable(file, None, problem)
     if b"\0" in start:
-        return Unreadable(file, None, "a binary file, not text")
+        other = start.startswith(OTHERS)
+        return Unreadable(file, None, "a binary file, not text", foreign=other)
     try:
         return _parsed(path, source)
     except DamagedError as damage:
@@ -53,6 +70,7 @@ def _parsed(path: Path, source: Source) -> Document | Unreadable:
     rows = Rows(source)
     if _lines_at_once(rows):
         return Document(path, rows=rows, source=source)
+    content = b""
     try:
         content = source.whole()
         if not content.strip():
@@ -62,6 +80,8 @@ def _parsed(path: Path, source: Source) -> Document | Unreadable:
         problem, text = f"the file {error}", False
     except ValueError as error:
         problem, text = f"broken JSON: {error}", not _json(source)
+        if not text and (values := Values(str(path), content)):
+            return Document(path, rows=values, source=source)
     if _lines(rows):
         return Document(path, rows=rows, source=source)
     return Document(path, source=source) if text else Unreadable(str(path), None, problem)

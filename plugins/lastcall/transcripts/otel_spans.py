@@ -10,8 +10,19 @@ from msgspec import Struct
 
 from lastcall.call import Usage
 from lastcall.transcripts.conversations import Names, glance
-from lastcall.transcripts.fields import arguments, http, mapping, objects, seconds, text
+from lastcall.transcripts.fields import (
+    NAMELESS,
+    called,
+    http,
+    mapping,
+    objects,
+    plain,
+    seconds,
+    text,
+    untold,
+)
 from lastcall.transcripts.gathering import gathered
+from lastcall.transcripts.langchain_messages import unwrapped
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import (
     Aspect,
@@ -21,38 +32,59 @@ from lastcall.transcripts.recorded import (
     Transcript,
     Unreadable,
 )
-from lastcall.transcripts.span_messages import hear
+from lastcall.transcripts.span_messages import flattened, hear
 from lastcall.transcripts.usage import amount, usage
 
+LONGEST = 20
+"""As many characters have no whole number of 64 bits."""
+
+NESTED = 50
+"""How deep values may lie in values."""
+
 NAMES = ("gen_ai.tool.name", "tool.name", "entity.1.name", "traceloop.entity.name")
+NAMED = "execute_tool "
+"""Before the tool's name in that of its span."""
+
 ARGUMENTS = (
     "gen_ai.tool.call.arguments",
     "gcp.vertex.agent.tool_call_args",
     "traceloop.entity.input",
+    "tool_arguments",
+    "langfuse.observation.input",
     "input.value",
 )
 RESULTS = (
     "gen_ai.tool.call.result",
     "gcp.vertex.agent.tool_response",
     "traceloop.entity.output",
+    "tool_response",
+    "langfuse.observation.output",
     "output.value",
 )
 """Where the vendors put a call's name, arguments and result; the first found counts."""
 
+HIDDEN = "__REDACTED__"
+"""What OpenInference puts in the place of contents that it was told to hide."""
+
+OPERATION = "gen_ai.operation.name"
+CALL = "gen_ai.tool.call.id"
+
 KINDS = (
-    ("gen_ai.operation.name", "execute_tool"),
+    (OPERATION, "execute_tool"),
     ("openinference.span.kind", "TOOL"),
     ("span.type", "agentic.tool.invocation"),
     ("traceloop.span.kind", "tool"),
+    ("langfuse.observation.type", "tool"),
 )
 """Attributes that say a span is a tool call."""
 
 REQUESTS = (
-    ("gen_ai.operation.name", ("chat", "generate_content", "text_completion")),
+    (OPERATION, ("chat", "generate_content", "text_completion")),
     ("openinference.span.kind", ("LLM",)),
     ("traceloop.span.kind", ("llm",)),
     ("span.type", ("inference", "inference.framework")),
     ("llm.request.type", ("chat", "completion")),
+    ("langfuse.observation.type", ("generation",)),
 )
 """Attributes that say a span is a request to a model."""
 
@@ -71,9 +103,14 @@ TOKENS = (
 MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 COSTS = ("gen_ai.usage.cost", "llm.cost.total")
 
+WANTED = ("tool_calls", "tool_call", "tool_use", "function_call")
+"""Why a request ended that asked for tools."""
+
 ERRORS = frozenset({"2", "ERROR", "STATUS_CODE_ERROR", "StatusCode.ERROR"})
 OKAY = frozenset({"1", "OK", "STATUS_CODE_OK", "StatusCode.OK"})
-KEYS = ("data", "batches", "resourceSpans", "resource_spans", "spans")
+KEYS = ("data", "trace", "batches", "resourceSpans", "resource_spans", "spans")
+OTHERS = frozenset({"resourceLogs", "resourceMetrics", "resource_logs", "resource_metrics"})
+"""What a collector writes into the same file, and is no part of a trace."""
 
 
 class OtelSpans:
@@ -93,15 +130,28 @@ class OtelSpans:
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a trace."""
         file, names = str(document.path), Names(document)
+        known = asked = 0
         for found in gathered(document, _traced, "no spans"):
             if isinstance(found, Unreadable):
                 yield found
                 continue
             trace, spans = found
-            yield Transcript(file, names.name(trace or None), self.name, *_told(spans))
+            calls, replies = _told(spans)
+            known += len(calls)
+            asked += any(span.wanted for span in spans)
+            yield Transcript(
+                file, names.name(trace or None), self.name, calls, replies, _lacking(spans)
+            )
+        if asked and not known:
+            problem = (
+                "models asked for tools, and which is not told: record messages, or calls of tools"
+            )
+            yield Unreadable(file, None, problem)
 
 
-def _traced(record: Any) -> Iterator[tuple[str, _Span]]:
+def _traced(record: Any) -> Iterator[tuple[str, _Span]] | None:
+    if isinstance(record, dict) and record.keys() & OTHERS and not record.keys() & set(KEYS):
+        return None
     return ((span.trace, span) for span in _spans(record))
 
 
@@ -112,13 +162,28 @@ class _Span(Struct, frozen=True):
     id: str | None
     parent: str | None
     start: float | None
+    name: str | None
     attributes: dict[str, Any]
     failed: bool | None
+    error: str | None
+    """What is said of the failure."""
 
     @property
     def asks(self) -> bool:
         """Whether it is a request to a model."""
         return any(self.attributes.get(key) in values for key, values in REQUESTS)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it is a request that ended in calls of tools."""
+        ended = self.attributes.get("gen_ai.response.finish_reasons")
+        return self.asks and any(reason in WANTED for reason in _listed(ended))
+
+    @property
+    def called(self) -> bool:
+        """Whether it says with what its tool was called, or what came of it."""
+        told = (self.attributes.get(key) for key in (*ARGUMENTS, *RESULTS))
+        return any(one is not None and one != HIDDEN for one in told)
 
     @property
     def usage(self) -> Usage | None:
@@ -138,14 +203,18 @@ class _Span(Struct, frozen=True):
     @property
     def tool(self) -> str | None:
         """The tool it is a call of, None for any other span."""
-        if not any(self.attributes.get(key) == value for key, value in KINDS):
+        told = any(self.attributes.get(key) == value for key, value in KINDS)
+        # Older ones of Pydantic AI, and made by hand, have the tool's name alone.
+        alone = "gen_ai.tool.name" in self.attributes and OPERATION not in self.attributes
+        if not told and not alone:
             return None
-        return next((text(self.attributes[k]) for k in NAMES if self.attributes.get(k)), "?")
+        said = next((text(self.attributes[k]) for k in NAMES if self.attributes.get(k)), None)
+        return said or (self.name or "").removeprefix(NAMED) or NAMELESS
 
 
 def _is_span(value: dict[str, Any]) -> bool:
     named = "name" in value or "operationName" in value
-    known = ("spanId", "spanID", "span_id")
+    known = ("spanId", "spanID", "span_id", "context.span_id")
     return named and (
         any(key in value for key in known)
         or any(key in mapping(value.get("context")) for key in known)
@@ -160,15 +229,24 @@ def _spans(value: Any) -> list[_Span]:
         if isinstance(here, dict) and _is_span(here):
             found.append(_span(here))
         elif isinstance(here, dict):
-            waiting += reversed([here[key] for key in here if isinstance(here[key], list)])
+            waiting += reversed([here[key] for key in here if _inner(key, here[key])])
         elif isinstance(here, list):
             waiting += reversed(here)
     return found
 
 
+def _inner(key: str, value: Any) -> bool:
+    """Whether spans may lie in a field."""
+    return isinstance(value, list) or (key in KEYS and isinstance(value, dict))
+
+
 def _span(value: dict[str, Any]) -> _Span:
+    value = _row(value) if "context.span_id" in value else value
     context = mapping(value.get("context"))
-    attributes = _attributes(value.get("attributes")) | _attributes(value.get("tags"))
+    attributes = flattened(_attributes(value.get("attributes")) | _attributes(value.get("tags")))
+    if text(value.get("span_kind")):
+        attributes.setdefault("openinference.span.kind", value["span_kind"])
+    said: Any = None
     for event in objects(value.get("events")):
         # Monocle puts what goes in and out into events.
         inside = _attributes(event.get("attributes"))
@@ -176,6 +254,8 @@ def _span(value: dict[str, Any]) -> _Span:
             attributes.setdefault("input.value", inside.get("input"))
         elif event.get("name") == "data.output":
             attributes.setdefault("output.value", inside.get("response"))
+        elif event.get("name") == "exception":
+            said = inside.get("exception.message") or inside.get("exception.type")
     references = [r for r in objects(value.get("references")) if r.get("refType") == "CHILD_OF"]
     return _Span(
         trace=_first(value | context, "traceId", "traceID", "trace_id") or "",
@@ -185,9 +265,29 @@ def _span(value: dict[str, Any]) -> _Span:
         start=seconds(
             value.get("startTimeUnixNano") or value.get("start_time") or value.get("startTime")
         ),
+        name=text(value.get("name") or value.get("operationName")),
         attributes=attributes,
         failed=_failed(value, attributes),
+        error=text(said) or _said(value),
     )
+
+
+def _row(value: dict[str, Any]) -> dict[str, Any]:
+    """A span out of the row of a table, as Phoenix exports them: a column each attribute."""
+    made: dict[str, Any] = {"context": {}, "attributes": {}}
+    for key, inside in value.items():
+        group, dot, name = key.partition(".")
+        if dot and group in made and inside is not None:
+            made[group][name] = inside
+        elif not dot:
+            made.setdefault(key, inside)
+    return made
+
+
+def _said(value: dict[str, Any]) -> str | None:
+    status = mapping(value.get("status"))
+    told = (status.get("message"), status.get("description"), value.get("status_message"))
+    return next((words for one in told if (words := text(one))), None)
 
 
 def _first(value: dict[str, Any], *keys: str) -> str | None:
@@ -204,26 +304,51 @@ def _attributes(value: Any) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
     """A value out of its OTLP wrapping: `{"stringValue": "x"}`."""
-    if isinstance(value, dict) and len(value) == 1:
-        kind, inside = next(iter(value.items()))
-        if kind == "arrayValue":
-            return [_plain(one) for one in objects(mapping(inside).get("values"))]
-        if kind in ("stringValue", "boolValue", "intValue", "doubleValue"):
-            return inside
-    return value
+    if not isinstance(value, dict) or len(value) != 1 or depth > NESTED:
+        return value
+    kind, inside = next(iter(value.items()))
+    if kind == "arrayValue":
+        return [_plain(one, depth + 1) for one in objects(mapping(inside).get("values"))]
+    if kind == "kvlistValue":
+        pairs = [one for one in objects(mapping(inside).get("values")) if text(one.get("key"))]
+        return {str(one["key"]): _plain(one.get("value"), depth + 1) for one in pairs}
+    if kind == "intValue":
+        # Whole numbers of 64 bits are text in JSON.
+        whole = (
+            isinstance(inside, str)
+            and len(inside) < LONGEST
+            and inside.removeprefix("-").isdecimal()
+        )
+        return int(inside) if whole else inside
+    return inside if kind in ("stringValue", "boolValue", "doubleValue") else value
 
 
 def _failed(value: dict[str, Any], attributes: dict[str, Any]) -> bool | None:
     status = value.get("status")
     fields = mapping(status)
     code = str(
-        fields.get("code") or fields.get("status_code") or attributes.get("otel.status_code")
+        fields.get("code")
+        or fields.get("status_code")
+        or value.get("status_code")
+        or attributes.get("otel.status_code")
     )
     if code in ERRORS or attributes.get("error") is True or attributes.get("error.type"):
         return True
     return False if code in OKAY else None
+
+
+def _listed(value: Any) -> list[Any]:
+    given = plain(value)
+    return given if isinstance(given, list) else [given]
+
+
+def _lacking(spans: list[_Span]) -> frozenset[Aspect]:
+    """Whether contents were left out of all calls, as instrumentations do unless told otherwise."""
+    tools = [span for span in spans if span.tool is not None]
+    left_out = bool(tools) and not any(span.called for span in tools)
+    return frozenset({"arguments"}) if left_out else frozenset()
 
 
 def _told(spans: list[_Span]) -> tuple[tuple[RecordedCall, ...], tuple[RecordedReply, ...]]:
@@ -231,8 +356,13 @@ def _told(spans: list[_Span]) -> tuple[tuple[RecordedCall, ...], tuple[RecordedR
     tools = {span.id: span.tool for span in spans if span.id}
     asked = {span.id for span in spans if span.asks}
     inside = any(span.tool for span in spans)
-    pairing, spoken = Pairing(), False
+    pairing, spoken, seen = Pairing(), False, set[str]()
+    blind = bool(_lacking(spans))
     for span in sorted(spans, key=lambda one: one.start or 0.0):
+        # What is sent again after a time-out is written twice.
+        if span.id in seen:
+            continue
+        seen |= {span.id} if span.id else set()
         # Two libraries may each have drawn the same call or request, one inside the other.
         if span.asks and span.parent not in asked:
             if inside:
@@ -245,31 +375,25 @@ def _told(spans: list[_Span]) -> tuple[tuple[RecordedCall, ...], tuple[RecordedR
             continue
         if not spoken:
             pairing.reply()
-        _call(pairing, span)
+        _call(pairing, span, blind=blind)
     return pairing.calls(), pairing.replies()
 
 
-def _call(pairing: Pairing, span: _Span) -> None:
+def _call(pairing: Pairing, span: _Span, *, blind: bool) -> None:
     given = next((span.attributes[k] for k in ARGUMENTS if k in span.attributes), None)
-    args, broken = _given(given)
     pairing.call(
         span.tool,
-        args,
-        id=span.attributes.get("gen_ai.tool.call.id") or span.id,
+        untold(len(pairing)) if blind else called(given),
+        id=span.attributes.get(CALL) or span.id,
         ts=span.start,
-        malformed=broken,
         agent=span.attributes.get("gen_ai.agent.name"),
     )
-    result = next((span.attributes[k] for k in RESULTS if k in span.attributes), None)
+    told = next((span.attributes[k] for k in RESULTS if k in span.attributes), None)
+    result, failed = unwrapped(told)
     pairing.answer(
-        result,
-        id=span.attributes.get("gen_ai.tool.call.id") or span.id,
-        failed=span.failed,
-        status=http(span.attributes.get("http.response.status_code")),
+        span.error if result in (None, "") and span.failed else result,
+        id=span.attributes.get(CALL) or span.id,
+        failed=failed if failed or span.failed is None else span.failed,
+        status=http(span.attributes.get("http.response.status_code"))
+        or http(span.attributes.get("error.type")),
     )
-
-
-def _given(value: Any) -> tuple[Any, bool]:
-    """The arguments of a span: an object, or anything else under `input`."""
-    given, broken = arguments(value)
-    return ({"input": value}, False) if broken else (given, False)

@@ -50,8 +50,8 @@ class RecordedReply(Struct, frozen=True):
     live: Live | None = None
 
 
-Aspect = Literal["turns", "replies", "results", "statuses", "errors", "usage", "time"]
-"""What a transcript may tell beside its calls. turns: where a user spoke. replies: which calls came in
+Aspect = Literal["arguments", "turns", "replies", "results", "statuses", "errors", "usage", "time"]
+"""What a transcript may tell beside which tools were called. arguments: with what. turns: where a user spoke. replies: which calls came in
 one model message. errors: that a call failed, by a flag or a role. usage: tokens or cost."""
 
 

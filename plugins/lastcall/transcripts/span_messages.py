@@ -18,6 +18,40 @@ CALL = re.compile(r"tool_calls\.(\d{1,6})\.(?:tool_call\.)?(?:function\.)?(id|na
 INPUTS = ("llm.input_messages", "gen_ai.prompt", "gen_ai.input.messages")
 OUTPUTS = ("llm.output_messages", "gen_ai.completion", "gen_ai.output.messages")
 
+ROOTS = frozenset({"input", "output", "tool", "llm", "openinference"})
+"""Where OpenInference's attributes begin, which Phoenix also shows as objects in objects."""
+
+WHOLE = frozenset({"input.value", "output.value", "tool.parameters", "tool.json_schema"})
+"""Attributes whose value may be an object of its own."""
+
+NESTED = 20
+"""How deep attributes may lie in attributes."""
+
+
+def flattened(attributes: dict[str, Any]) -> dict[str, Any]:
+    """*attributes* with those of OpenInference under their full names."""
+    told: dict[str, Any] = {}
+    for key, value in attributes.items():
+        if key in ROOTS or (key.startswith("llm.") and isinstance(value, dict | list)):
+            _flatten(told, key, value, 0)
+        else:
+            told[key] = value
+    return told
+
+
+def _flatten(told: dict[str, Any], key: str, value: Any, depth: int) -> None:
+    inner: Any = None
+    if key not in WHOLE and depth < NESTED:
+        if isinstance(value, dict):
+            inner = value.items()
+        elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            inner = enumerate(value)
+    if inner is None:
+        told[key] = value
+        return
+    for name, one in inner:
+        _flatten(told, f"{key}.{name}", one, depth + 1)
+
 
 def carried(attributes: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The messages that went in and those that came out, each with its role, its content, its calls
@@ -39,14 +73,13 @@ def carried(attributes: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict
 
 
 def hear(pairing: Pairing, attributes: dict[str, Any], ts: float | None) -> None:
-    """Adds what is new in one request: what follows the last message of the model, and its reply."""
+    """Adds what is new in one request: what follows the last message of the model, and its reply. A trace is
+    one turn; what a program says again in the user's name begins none."""
     given, made = carried(attributes)
     last = max((n for n, message in enumerate(given) if message["role"] == "assistant"), default=-1)
     for message in given[last + 1 :]:
         for answer in message["answers"]:
             pairing.answer(answer["result"], id=answer["id"])
-        if message["role"] == "user" and not message["answers"]:
-            pairing.user()
     pairing.reply()
     for message in made:
         for call in message["calls"]:

@@ -15,19 +15,20 @@ DONE = "[DONE]"
 
 def streamed(text: str) -> dict[str, Any]:
     """The response that the events in *text* make up; empty where it is none that is known."""
-    events = list(_events(text))
-    for event in reversed(events):
+    told = list(events(text))
+    for event in reversed(told):
         # Responses: the last event brings all of it.
         if str(event.get("type")).startswith("response."):
             return mapping(event.get("response"))
-    if any(event.get("type") == "message_start" for event in events):
-        return _anthropic(events)
-    if any(objects(event.get("candidates")) for event in events):
-        return _gemini(events)
-    return _chat(events) if any(objects(event.get("choices")) for event in events) else {}
+    if any(event.get("type") == "message_start" for event in told):
+        return _anthropic(told)
+    if any(objects(event.get("candidates")) for event in told):
+        return _gemini(told)
+    return _chat(told) if any(objects(event.get("choices")) for event in told) else {}
 
 
-def _events(text: str) -> Iterator[Event]:
+def events(text: str) -> Iterator[Event]:
+    """The objects in the server-sent events of *text*."""
     for line in text.splitlines():
         data = line[len(DATA) :].strip() if line.startswith(DATA) else ""
         if not data or data == DONE:

@@ -6,10 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, overload
 
+from msgspec.structs import replace
+
 from lastcall.transcripts.conversations import glance, stem
-from lastcall.transcripts.fields import arguments, http, seconds, text
+from lastcall.transcripts.fields import arguments, http, seconds, text, untold
 from lastcall.transcripts.pairing import SHELLS
-from lastcall.transcripts.recorded import Document, RecordedCall, Row, Transcript, Unreadable
+from lastcall.transcripts.recorded import (
+    Aspect,
+    Document,
+    RecordedCall,
+    Row,
+    Transcript,
+    Unreadable,
+)
 
 WORDS = {
     "ok": False,
@@ -56,7 +65,7 @@ class ToolLog:
                 log = runs[run] = _Run()
             log.add(row)
         for run, log in runs.items():
-            yield Transcript(str(document.path), run, self.name, tuple(log.calls))
+            yield log.over(str(document.path), run)
 
     def _large(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """Walked twice, so that each run is handed over at its last line."""
@@ -76,19 +85,21 @@ class ToolLog:
             if line == about.last and log is not None:
                 del runs[run]
                 held -= about.bytes
-                yield Transcript(file, run, self.name, tuple(log.calls))
+                yield log.over(file, run)
             elif line == about.last:
-                yield Transcript(file, run, self.name, _Again(document, run, about))
+                again = _Again(document, run, about)
+                yield Transcript(file, run, self.name, again, lacks=_lacking(told=about.told))
 
 
 class _About:
     """Where in a large file a run is."""
 
-    __slots__ = ("bytes", "calls", "first", "last")
+    __slots__ = ("bytes", "calls", "first", "last", "told")
 
     def __init__(self, first: int) -> None:
         self.first = self.last = first
         self.calls = self.bytes = 0
+        self.told = False
 
 
 def _census(document: Document) -> dict[str, _About]:
@@ -100,6 +111,7 @@ def _census(document: Document) -> dict[str, _About]:
             about = seen.get(run) or seen.setdefault(run, _About(line))
             about.calls += 1
             about.bytes += size
+            about.told = about.told or "args" in row
             about.last = line
     return seen
 
@@ -114,10 +126,12 @@ class _Again(Sequence[RecordedCall]):
         return self._about.calls
 
     def __iter__(self) -> Iterator[RecordedCall]:
-        log, last = _Run(), self._about.last
+        log, last, place = _Run(), self._about.last, -1
         for line, row in _rows(self._document):
             if isinstance(row, dict) and _call(row) and _named(row, self._document) == self._run:
-                yield log.made(row)
+                place += 1
+                made = log.made(row)
+                yield made if self._about.told else _blind(made, place)
             if line >= last:
                 return
 
@@ -150,9 +164,19 @@ class _Run:
         self._replies: dict[str, int] = {}
         """The numbers of the replies of this turn, by what the log calls them."""
 
+        self._told = False
+
     def add(self, row: dict[str, Any]) -> None:
         """Take in a line."""
+        self._told = self._told or "args" in row
         self.calls.append(self.made(row))
+
+    def over(self, file: str, run: str) -> Transcript:
+        """The run of that name, now that all of its lines were taken in."""
+        calls = self.calls
+        if not self._told:
+            calls = [_blind(call, place) for place, call in enumerate(calls)]
+        return Transcript(file, run, ToolLog.name, tuple(calls), lacks=_lacking(told=self._told))
 
     def made(self, row: dict[str, Any]) -> RecordedCall:
         """The call of a line, the next of its run."""
@@ -186,6 +210,15 @@ class _Run:
         if reply is not None:
             self._replies[reply] = self._reply
         return self._reply
+
+
+def _blind(call: RecordedCall, place: int) -> RecordedCall:
+    """*call* in a run that tells no arguments of any."""
+    return replace(call, args=untold(place))
+
+
+def _lacking(*, told: bool) -> frozenset[Aspect]:
+    return frozenset() if told else frozenset({"arguments"})
 
 
 def _rows(document: Document) -> Iterable[Row]:

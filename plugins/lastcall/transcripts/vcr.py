@@ -9,7 +9,8 @@ from typing import Any
 
 from lastcall.transcripts import blocks, chat
 from lastcall.transcripts.conversations import Names
-from lastcall.transcripts.fields import decoded, mapping, objects, words
+from lastcall.transcripts.fields import decoded, mapping, objects
+from lastcall.transcripts.items import Items
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
 from lastcall.transcripts.streamed import streamed
@@ -103,18 +104,15 @@ def _messages(pairing: Pairing, asked: dict[str, Any], said: dict[str, Any]) -> 
 
 def _items(pairing: Pairing, asked: dict[str, Any], said: dict[str, Any]) -> None:
     """OpenAI Responses."""
+    heard = Items(pairing)
+    if isinstance(asked["input"], str):
+        pairing.user()
     for item in _new(asked["input"], _by_model):
-        if item.get("role") == "user":
-            pairing.user()
-        elif str(item.get("type")).endswith("_call_output"):
-            pairing.answer(words(item.get("output")), id=item.get("call_id"))
-    output = objects(said.get("output"))
-    if output:
-        pairing.reply()
+        heard.hear(item)
+    for item in objects(said.get("output")):
+        heard.hear(item)
+    if objects(said.get("output")):
         pairing.spent(usage(said.get("usage"), said.get("model")))
-    for item in output:
-        if item.get("type") == "function_call":
-            pairing.call(item.get("name"), item.get("arguments"), id=item.get("call_id"))
 
 
 def _by_model(item: dict[str, Any]) -> bool:

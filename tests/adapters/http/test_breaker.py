@@ -285,14 +285,14 @@ class TestCredentials:
         assert two
         assert one != two
         assert "secret" not in one
-        assert len(one) == 12
+        assert len(one) == 16
 
     def test_by_whatever_header(self):
         assert credential_of({"x-api-key": "a"}) not in (None, credential_of({"api-key": "a"}))
         assert credential_of({"authorization": "", "accept": "x"}) is None
 
     def test_equal_in_every_process(self):
-        assert credential_of({"authorization": "Bearer x"}) == "c82a97bd54ee"
+        assert credential_of({"authorization": "Bearer x"}) == "68ea73d85a622bab"
 
 
 def test_services_start(serve):

@@ -18,7 +18,7 @@ def test_it_is_settled_once(make_guard):
 
         @guard.wrap
         def tool():
-            body = guard.body()
+            body = guard.bodies.innermost()
             assert body is not None
             assert body.ticket is not None
             passage = Passage(Wire(guard), body, body.ticket, sending)

@@ -308,7 +308,7 @@ def test_the_key_is_that_of_the_call(guard, serve):
 
         @guard.wrap(writes=True)
         def pay(invoice):
-            body = guard.body()
+            body = guard.bodies.innermost()
             made.post(service.url)
             return body.ticket.call.key
 

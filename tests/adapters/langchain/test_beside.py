@@ -181,17 +181,18 @@ def texts(result: Any) -> Any:
     return [each.content for each, _ in pairs] or [sorted(each) for each in result]
 
 
-@ways
 @modes
 @listeners
-def test_a_handler_hears_what_it_hears_without_a_guard(way: str, mode: str, kind: str) -> None:
-    expected, told = KINDS[kind](), KINDS[kind]()
+def test_a_handler_hears_what_it_hears_without_a_guard(mode: str, kind: str) -> None:
+    expected = KINDS[kind]()
     result = bare(lambda agent: run(agent, mode, expected))
-    with guarded(way, Guard(Policy.permissive())) as (agent, handlers):
-        assert texts(run(agent, mode, told, *handlers)) == texts(result)
-    assert told.heard == expected.heard
-    heard = [what for event, what in told.heard if event == "on_llm_new_token" and what]
-    assert heard == (list(WORDS) if mode.endswith("tokens") else [])
+    for way in WAYS:
+        told = KINDS[kind]()
+        with guarded(way, Guard(Policy.permissive())) as (agent, handlers):
+            assert texts(run(agent, mode, told, *handlers)) == texts(result), way
+        assert told.heard == expected.heard, way
+        heard = [what for event, what in told.heard if event == "on_llm_new_token" and what]
+        assert heard == (list(WORDS) if mode.endswith("tokens") else []), way
 
 
 @ways
@@ -254,9 +255,8 @@ def tree(traced: Any) -> tuple[Any, ...]:
     return traced.name, traced.run_type, traced.error, bool(traced.end_time), below
 
 
-@ways
 @modes
-def test_a_tracer_keeps_the_same_tree_of_runs(way: str, mode: str) -> None:
+def test_a_tracer_keeps_the_same_tree_of_runs(mode: str) -> None:
     def collected(agent: Any, *handlers: Any) -> Any:
         collector = RunCollectorCallbackHandler()
         run(agent, mode, collector, *handlers)
@@ -265,8 +265,9 @@ def test_a_tracer_keeps_the_same_tree_of_runs(way: str, mode: str) -> None:
         return tree(root)
 
     expected = bare(collected)
-    with guarded(way, Guard(Policy.permissive())) as (agent, handlers):
-        assert collected(agent, *handlers) == expected
+    for way in WAYS:
+        with guarded(way, Guard(Policy.permissive())) as (agent, handlers):
+            assert collected(agent, *handlers) == expected, way
 
 
 @ways
@@ -331,25 +332,29 @@ def collected_here() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("collected_here")
-@pytest.mark.parametrize("way", ["tools", "handler", "instrument"])
 @pytest.mark.parametrize("mode", ["tokens", "atokens"])
 @listeners
 @pytest.mark.parametrize("loud", [False, True], ids=["logged", "raised"])
 # When an inline handler raises, LangChain forgets the others, and there is always one: ours.
 @pytest.mark.filterwarnings("ignore:coroutine 'ahandle_event' was never awaited:RuntimeWarning")
 def test_a_handler_that_fails_does_to_a_run_what_it_does_without_a_guard(
-    way: str, mode: str, kind: str, loud: bool, caplog: pytest.LogCaptureFixture
+    mode: str, kind: str, loud: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def warned() -> set[tuple[str, str]]:
+        said = {(each.name, each.getMessage()) for each in caplog.records}
+        caplog.clear()
+        return said
+
     for event in FAILING:
         caplog.clear()
         expected = bare(lambda agent: run(agent, mode, broken(event, kind, loud=loud)))
-        warned = {(each.name, each.getMessage()) for each in caplog.records}
-        caplog.clear()
-        with guarded(way, Guard(Policy.permissive())) as (agent, handlers):
-            result = run(agent, mode, broken(event, kind, loud=loud), *handlers)
-        assert texts(result) == texts(expected), event
-        assert {(each.name, each.getMessage()) for each in caplog.records} == warned, event
-        assert len(REQUESTS) == 0, event
+        warnings = warned()
+        for way in ("tools", "handler", "instrument"):
+            with guarded(way, Guard(Policy.permissive())) as (agent, handlers):
+                result = run(agent, mode, broken(event, kind, loud=loud), *handlers)
+            assert texts(result) == texts(expected), (event, way)
+            assert warned() == warnings, (event, way)
+            assert len(REQUESTS) == 0, (event, way)
     # What was never awaited is not left for the next test to find.
     gc.collect()
 

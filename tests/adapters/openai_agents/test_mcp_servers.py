@@ -87,25 +87,36 @@ async def played_on(
     transport: str, model: Any, by: Callable[[Agent[Any]], Agent[Any]], mode: str = "run"
 ) -> tuple[Played, list[str]]:
     async with server_over(transport) as server:
-        await served(server)
-        played = await aplay(by(Agent("A", mcp_servers=[server], model=model)), mode)
-        return played, await served(server)
+        return await played_with(server, model, by, mode)
 
 
-@pytest.mark.parametrize(
-    ("tool", "reason", "status", "times"),
-    [("look", "same", None, 3), ("order", "terminal", 422, 3), ("busy", "streak", 503, 5)],
-)
-async def test_a_runaway_is_stopped(guarded, transport, mode, tool, reason, status, times):
-    guard = Guard()
-    # Only equal calls are repeated ones; a status speaks for calls that vary as well.
-    model = stubborn(tool, (lambda i: {"q": 1}) if tool == "look" else (lambda i: {"q": i}))
-    played, asked = await played_on(transport, model, lambda agent: guarded(agent, guard), mode)
-    assert asked == [tool] * times
-    assert played.stop.reason in (reason, "refusals", "streak")
-    assert (played.stop.server, played.stop.status) == ("desk", status)
-    assert played.requests <= times + 3
-    assert not played.unanswered
+async def played_with(
+    server: MCPServer, model: Any, by: Callable[[Agent[Any]], Agent[Any]], mode: str = "run"
+) -> tuple[Played, list[str]]:
+    await served(server)
+    played = await aplay(by(Agent("A", mcp_servers=[server], model=model)), mode)
+    return played, await served(server)
+
+
+async def test_a_runaway_is_stopped(guarded, transport, mode):
+    # One server, which takes a second to start, for a tool that answers and two that fail.
+    async with server_over(transport) as server:
+        for tool, reason, status, times in (
+            ("look", "same", None, 3),
+            ("order", "terminal", 422, 3),
+            ("busy", "streak", 503, 5),
+        ):
+            guard = Guard()
+            # Only equal calls are repeated ones; a status speaks for calls that vary as well.
+            model = stubborn(tool, (lambda i: {"q": 1}) if tool == "look" else (lambda i: {"q": i}))
+            played, asked = await played_with(
+                server, model, lambda agent, guard=guard: guarded(agent, guard), mode
+            )
+            assert asked == [tool] * times
+            assert played.stop.reason in (reason, "refusals", "streak")
+            assert (played.stop.server, played.stop.status) == ("desk", status)
+            assert played.requests <= times + 3
+            assert not played.unanswered
 
 
 async def test_a_final_failure_reads_as_a_stop(guarded, transport, mode):
@@ -128,9 +139,12 @@ async def test_a_permissive_guard_changes_nothing(guarded, transport, mode):
     def shown(played: Played) -> Any:
         return played.outputs, played.result.final_output, [e.type for e in played.result.new_items]
 
-    plain, asked = await played_on(transport, model(), lambda agent: agent, mode)
     guard = Guard(Policy.permissive())
-    played, again = await played_on(transport, model(), lambda agent: guarded(agent, guard), mode)
+    async with server_over(transport) as server:
+        plain, asked = await played_with(server, model(), lambda agent: agent, mode)
+        played, again = await played_with(
+            server, model(), lambda agent: guarded(agent, guard), mode
+        )
     assert shown(played) == shown(plain)
     assert again == asked
 

@@ -1,0 +1,109 @@
+"""What stands of the answers of one body, told by hand in the order in which things happen."""
+
+from __future__ import annotations
+
+import contextvars
+
+import pytest
+
+from lastcall.body import Body, Seen
+from lastcall_http.standing import KEPT, Asked, Standing
+
+from .test_ledger import sending
+
+
+class Sends:
+    """A body, and the requests that are sent in it."""
+
+    def __init__(self):
+        self.body = Body("tool", "wrap")
+        self.standing = Standing()
+
+    def ask(self, path):
+        return Asked(self.standing, sending(f"http://x{path}"))
+
+    def answer(self, asked, status):
+        seen = Seen(status)
+        asked.answered(self.body, seen, seen.outcome(), writes=False)
+        asked.is_over()
+
+    def send(self, path, status):
+        self.answer(self.ask(path), status)
+
+    @property
+    def counts(self):
+        assert self.body.last is not None
+        return self.body.last.status
+
+
+@pytest.fixture
+def sends():
+    return Sends()
+
+
+def elsewhere():
+    """A task or thread that begins here."""
+    return contextvars.copy_context().run
+
+
+def test_of_one_after_another_the_last_counts(sends):
+    for status in (200, 404, 503, 422, 200, 500):
+        sends.send(f"/{status}", status)
+        assert sends.counts == status
+    assert len(sends.standing.failures) == 1
+
+
+def test_so_it_is_where_each_has_a_task_of_its_own(sends):
+    for status in (404, 503, 422, 200):
+        elsewhere()(sends.send, f"/{status}", status)
+        assert sends.counts == status
+
+
+def test_an_equal_one_makes_it_good_whoever_sends_it(sends):
+    """Each attempt may have a task of its own, and others are on their way meanwhile."""
+    other = elsewhere()(sends.ask, "/other")
+    elsewhere()(sends.send, "/a", 503)
+    elsewhere()(sends.send, "/b", 404)
+    elsewhere()(sends.send, "/a", 200)
+    sends.answer(other, 200)
+    assert sends.counts == 404
+
+
+def test_what_began_it_all_knows_of_everything(sends):
+    sends.send("/list", 200)
+    flows = [elsewhere() for _ in range(3)]
+    under_way = [flow(sends.ask, f"/{n}") for n, flow in enumerate(flows)]
+    for flow, asked, status in zip(flows, under_way, (404, 200, 503), strict=True):
+        flow(sends.answer, asked, status)
+    assert sends.counts == 404
+    flows[1](sends.send, "/more", 200)
+    assert sends.counts == 404
+    flows[0](sends.send, "/instead", 200)
+    assert sends.counts == 503
+    sends.send("/instead", 200)
+    assert sends.counts == 200
+
+
+def test_an_answer_that_breaks_later_is_a_failure_after_all(sends):
+    asked = sends.ask("/a")
+    sends.answer(asked, 200)
+    asked.answered(sends.body, Seen(error="broke"), Seen().outcome(), writes=False)
+    assert sends.body.last.error == "broke"
+    sends.send("/b", 200)
+    assert sends.counts == 200
+
+
+def test_only_so_many_are_remembered(sends):
+    other = elsewhere()(sends.ask, "/other")
+    for n in range(KEPT + 10):
+        elsewhere()(sends.send, f"/{n}", 503)
+    assert len(sends.standing.failures) == KEPT
+    sends.answer(other, 200)
+    assert sends.counts == 503
+
+
+def test_bodies_know_nothing_of_each_other(sends):
+    sends.send("/a", 503)
+    later = Sends()
+    later.send("/b", 200)
+    assert (sends.counts, later.counts) == (503, 200)
