@@ -49,12 +49,15 @@ class Passage:
         *,
         server: str | None = None,
         alias: str | None = None,
+        into: str | None = None,
     ) -> None:
         self.guard = guard
         self.declared = declared
         self.server = server
         self.alias = alias
         """The name under which the tool's function is guarded by itself."""
+        self.into = into
+        """The name of the agent that the tool is."""
         self.asks = False
         """Whether a person is asked about its refusals, and about nothing else of it."""
         self.replays = False
@@ -124,6 +127,7 @@ class Passage:
             index,
             size,
             self.server or ctx.tool_namespace,
+            into=self.into,
         )
 
     def position(self, ctx: ToolContext[Any], frame: Frame) -> tuple[int, int | None]:

@@ -144,9 +144,9 @@ async def swapped(swap: Mapping[int, Agent[Any]], body: Callable[[], Any]) -> An
 
 def passage_of(tool: FunctionTool, guard: Guard, declared: ToolPolicy = PLAIN) -> Passage:
     """The passage of *tool*; what was declared at a guarded function holds for its tool."""
-    function, server = _sdk.function_of(tool), _sdk.server_of(tool)
+    function, server, agent = _sdk.function_of(tool), _sdk.server_of(tool), _sdk.agent_of(tool)
     if getattr(function, "__lastcall__", None) is not guard:
-        return Passage(guard, declared, server=server)
+        return Passage(guard, declared, server=server, into=agent and agent.name)
     at_function: ToolPolicy = getattr(function, "__lastcall_tool__", PLAIN)
     alias = function.__lastcall_name__
     return Passage(guard, at_function.under(declared), server=server, alias=alias)

@@ -111,6 +111,8 @@ class Call(Struct, frozen=True, dict=True):
     """What tells the parameters of a write from other ones under the same key."""
     time: float = 0.0
     """When it is decided about, in epoch seconds."""
+    into: str | None = None
+    """The agent that would go to work by it, where the tool is an agent and the adapter can tell."""
 
     @lazy
     def name(self) -> str:

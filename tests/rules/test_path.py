@@ -37,6 +37,13 @@ def test_one_that_is_at_work_further_out_does_not(guard, path):
     assert "answer from what is known already" in stop.text
 
 
+@pytest.mark.parametrize(("path", "into"), [("AB", "A"), ("A", "A"), ("ABCDEFGH", "I")])
+def test_nor_is_it_let_go_to_work(guard, path, into):
+    stop = guard.decide(Call("ask", {}, Where(run="r", path=tuple(path)), into=into)).stop
+    assert (stop.reason, stop.path, stop.observed) == ("path", tuple(path), len(path) + 1)
+    assert guard.decide(Call("ask", {}, Where(run="r", path=("A",)), into="C")).stop is None
+
+
 def test_nor_one_that_is_too_deep(make_guard):
     stop = asked(make_guard(POLICY), *"ABCDEFGHI").stop
     assert (stop.reason, stop.limit, stop.observed) == ("path", 8, 9)

@@ -12,9 +12,11 @@ from lastcall.tool import Limit, ToolPolicy
 
 
 class Path(Settings, frozen=True):
-    """Refuse every call of an agent that is at work further out already, or more than *depth* agents deep.
+    """Refuse to let an agent go to work that is at work further out already, or more than *depth* agents deep:
+    the call of it as a tool, and, where only its own calls show whose they are, each of those; it may still
+    answer whoever called it.
 
-    It may still answer whoever called it. It keeps no record: the path of the call is enough. A hand-over
+    It keeps no record: the path of the call is enough. A hand-over
     replaces the last of the path, so agents that hand over to each other and back make no circle.
     """
 
@@ -32,7 +34,7 @@ class Path(Settings, frozen=True):
         return None
 
     def before(self, state: None, call: Call, now: float) -> Stop | None:
-        path = call.where.path
+        path = call.where.path if call.into is None else (*call.where.path, call.into)
         if len(path) <= self.depth and len(set(path)) == len(path):
             return None
         return Stop.of(

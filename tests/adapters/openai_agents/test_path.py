@@ -124,12 +124,10 @@ def test_within_an_agent_that_is_a_tool_they_do_too(entry: str, mode: str) -> No
 
 @pytest.mark.parametrize("entry", ["guard_agent", "instrument"])
 def test_a_circle_stops_at_the_third_agent(entry: str, mode: str) -> None:
-    """Whoever called it gets what it answers, and the run goes on."""
+    """Its model is not asked: whoever called it reads why, and the run goes on."""
     events: list[Any] = []
     guard = Guard(Policy().replaced(Path()), listeners=[events.append])
-    a: Agent[Any] = Agent(
-        "a", model=script(asks("b", "1"), asks("b", "3"), "as far as I know", "done")
-    )
+    a: Agent[Any] = Agent("a", model=script(asks("b", "1"), "done"))
     b: Agent[Any] = Agent(
         "b", model=script(asks("a", "2"), "b says so"), tools=[a.as_tool("ask_a", "a")]
     )
@@ -138,6 +136,6 @@ def test_a_circle_stops_at_the_third_agent(entry: str, mode: str) -> None:
     assert (played.error, played.stop) == (None, None)
     assert played.result.final_output == "done"
     refused = [each.stop for each in events if each.kind == "refused"]
-    assert [(each.reason, each.path) for each in refused] == [("path", ("a", "b", "a"))]
+    assert [(each.reason, each.path) for each in refused] == [("path", ("a", "b"))]
     asked = [(each.tool, each.outcome) for each in events if each.kind == "attempt"]
-    assert asked == [("ask_a", "ok"), ("ask_b", "ok")]
+    assert asked == [("ask_b", "ok")]
