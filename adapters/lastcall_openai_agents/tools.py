@@ -146,7 +146,7 @@ def passage_of(tool: FunctionTool, guard: Guard, declared: ToolPolicy = PLAIN) -
     """The passage of *tool*; what was declared at a guarded function holds for its tool."""
     function, server, agent = _sdk.function_of(tool), _sdk.server_of(tool), _sdk.agent_of(tool)
     if getattr(function, "__lastcall__", None) is not guard:
-        return Passage(guard, declared, server=server, into=agent and agent.name)
+        return Passage(guard, declared, server=server, into=None if agent is None else agent.name)
     at_function: ToolPolicy = getattr(function, "__lastcall_tool__", PLAIN)
     alias = function.__lastcall_name__
     return Passage(guard, at_function.under(declared), server=server, alias=alias)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lastcall import Policy
 from lastcall.replay import Replayer
-from lastcall.transcripts import RecordedCall, Transcript, Unreadable
+from lastcall.transcripts import Document, RecordedCall, Transcript, Unreadable, values
+from lastcall.transcripts.opening import opened
 
 Told = Callable[[Any], list[Any]]
 Calls = Callable[[Any], tuple[RecordedCall, ...]]
@@ -240,7 +242,8 @@ CALLBACK = {
 @pytest.mark.parametrize(
     ("given", "made"),
     [
-        # OpenInference, OpenLLMetry, Langfuse's SDK, each of a tool of LangChain; older Pydantic AI.
+        # OpenInference, OpenLLMetry, Langfuse's SDK, each of a tool of LangChain; the AI SDK of Vercel; older
+        # Pydantic AI.
         (
             {"openinference.span.kind": "TOOL", "input.value": '{"q": 1}'},
             {"output.value": json.dumps({"type": "tool", "data": TOOL_MESSAGE})},
@@ -260,6 +263,14 @@ CALLBACK = {
         (
             {"langfuse.observation.type": "tool", "langfuse.observation.input": '{"q": 1}'},
             {"langfuse.observation.output": json.dumps(TOOL_MESSAGE)},
+        ),
+        (
+            {
+                "ai.operationId": "ai.toolCall",
+                "ai.toolCall.name": "look",
+                "ai.toolCall.args": '{"q":1}',
+            },
+            {"ai.toolCall.result": "no"},
         ),
         (
             {
@@ -391,6 +402,20 @@ def test_calls_that_a_trace_does_not_tell_are_not_none(told: Told) -> None:
     assert [len(one.calls) for one in (*runs, run)] == [0, 1]
 
 
+def test_values_too_deep_and_too_many(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps({"messages": [{"role": "assistant", "tool_calls": [OPENAI]}]}, indent=1)
+    problem, run = told(text + "\n" + "[" * 100_000)
+    assert "nested too deep" in problem.problem
+    assert len(run.calls) == 1
+    document = opened(Path(run.file))
+    assert isinstance(document, Document)
+    assert [line for line, _, _ in document.sized()] == [1]
+    monkeypatch.setattr(values, "VAST", 10)
+    monkeypatch.setattr(values, "MANY", 3)
+    (problem,) = told(text + "\nDone.\n")
+    assert problem.problem.startswith("broken JSON")
+
+
 # Claude Code
 
 
@@ -483,6 +508,21 @@ def test_of_an_output_of_codex_what_is_always_new_is_taken_off(
     assert calls(lines(rows))[0].result == result
 
 
+def test_the_first_sessions_of_codex_were_one_object(told: Told) -> None:
+    def item(kind: str, **fields: Any) -> dict[str, Any]:
+        return {"type": kind, "call_id": "c", **fields}
+
+    printed = [{"output": "x", "metadata": {"duration_seconds": n}} for n in (0.1, 0.2)]
+    items: list[Any] = [{"type": "message", "role": "user", "content": []}]
+    for output in map(json.dumps, printed):
+        items.append(item("function_call", name="shell", arguments='{"command": ["ls"]}'))
+        items.append(item("function_call_output", output=output))
+    session = {"id": "s", "timestamp": "2025-05-01T00:00:00Z", "instructions": ""}
+    (run,) = told({"session": session, "items": items})
+    assert (run.run, run.format) == ("s", "codex-rollout-jsonl")
+    assert seen(run.calls) == [("shell", {"command": ["ls"]}, "x")] * 2
+
+
 # Messages and items
 
 
@@ -536,14 +576,17 @@ def test_what_a_server_asks_has_ids_of_its_own(calls: Calls) -> None:
             True,
         ),
         ("2026-01-02 03:04:00.000 [trace] [editor -> server] ", "", True),
+        ("[2026-01-02T03:04:00Z] recv: ", "", True),
+        ("[server] ", "", False),
         ("--> ", "", False),
     ],
 )
 def test_logs_of_mcp_clients_are_text(calls: Calls, before: str, behind: str, ts: bool) -> None:
     rows = [call(1), answer(1), call(2), answer(2)]
     text = "".join(f"{before}{json.dumps(row)}{behind}\n" for row in rows)
-    made = calls(f"Traceback (most recent call last):\n{text}it was closed\n")
+    made = calls(f"{text}it was closed\nTraceback (most recent call last):\n")
     assert seen(made) == LOOKED
+    assert seen(calls(f"it was opened\n{text}")) == LOOKED
     assert made[0].ts == (1767323040.0 if ts else None)
 
 

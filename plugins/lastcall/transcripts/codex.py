@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from lastcall.transcripts.conversations import Names, glance, records
-from lastcall.transcripts.fields import decoded, mapping, seconds, text
+from lastcall.transcripts.fields import decoded, mapping, objects, seconds, text
 from lastcall.transcripts.items import Items
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
@@ -23,7 +23,8 @@ HEAD = (*PASSING, *LASTING)
 
 
 class Codex:
-    """Lines of a type and a payload; older files have the items bare, after a line about the session."""
+    """Lines of a type and a payload; older files have the items bare, after a line about the session, and the
+    first ones were one object of both."""
 
     name = "codex-rollout-jsonl"
     specificity = 50
@@ -35,7 +36,8 @@ class Codex:
             str(row.get("type")) in LINES and isinstance(row.get("payload"), dict) for row in seen
         ):
             return True
-        return bool(seen) and _old(seen[0]) and bool(document.rows)
+        first = seen[0] if seen else {}
+        return _first(first) or (_old(first) and bool(document.rows))
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a file, named by its session."""
@@ -48,6 +50,11 @@ class Codex:
         pairing = session.pairing
         name = Names(document).name(session.id)
         yield Transcript(str(document.path), name, self.name, pairing.calls(), pairing.replies())
+
+
+def _first(row: dict[str, Any]) -> bool:
+    """A whole session of the first versions."""
+    return {"id", "timestamp"} <= mapping(row.get("session")).keys() and "items" in row
 
 
 def _old(row: dict[str, Any]) -> bool:
@@ -86,6 +93,10 @@ class _Session:
                 self.pairing.spent(usage(last, self._model), ts=ts)
         elif kind == "response_item":
             self._item(inside, ts)
+        elif kind is None and _first(row):
+            self.id = text(row["session"].get("id"))
+            for item in objects(row["items"]):
+                self._item(item, None)
         elif kind is None and _old(row):
             self.id = self.id or text(row.get("id"))
         elif kind not in LINES:

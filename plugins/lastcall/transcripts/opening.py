@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ OTHERS = (
     b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83",
 )  # fmt: skip
 """How pictures, programs, fonts and the log beside a database begin: what is no transcript, nor was one."""
+
+JSON = re.compile(rb"\s*(?:\{|\[\s*(?:[\[{\"\]]|$))")
+"""How JSON begins that may be a transcript; lines of logs begin with `[info]`, or with a time in brackets."""
 
 FIRST = 1000
 """How many lines may be broken before it is given up to find one that is not."""
@@ -116,4 +120,4 @@ def _holding(one: Row | Unreadable) -> bool:
 
 
 def _json(source: Source) -> bool:
-    return source.start(HEAD).lstrip().startswith((b"{", b"["))
+    return JSON.match(source.start(HEAD)) is not None

@@ -41,7 +41,13 @@ LONGEST = 20
 NESTED = 50
 """How deep values may lie in values."""
 
-NAMES = ("gen_ai.tool.name", "tool.name", "entity.1.name", "traceloop.entity.name")
+NAMES = (
+    "gen_ai.tool.name",
+    "tool.name",
+    "entity.1.name",
+    "traceloop.entity.name",
+    "ai.toolCall.name",
+)
 NAMED = "execute_tool "
 """Before the tool's name in that of its span."""
 
@@ -50,6 +56,7 @@ ARGUMENTS = (
     "gcp.vertex.agent.tool_call_args",
     "traceloop.entity.input",
     "tool_arguments",
+    "ai.toolCall.args",
     "langfuse.observation.input",
     "input.value",
 )
@@ -58,6 +65,7 @@ RESULTS = (
     "gcp.vertex.agent.tool_response",
     "traceloop.entity.output",
     "tool_response",
+    "ai.toolCall.result",
     "langfuse.observation.output",
     "output.value",
 )
@@ -75,6 +83,7 @@ KINDS = (
     ("span.type", "agentic.tool.invocation"),
     ("traceloop.span.kind", "tool"),
     ("langfuse.observation.type", "tool"),
+    ("ai.operationId", "ai.toolCall"),
 )
 """Attributes that say a span is a tool call."""
 
@@ -85,6 +94,7 @@ REQUESTS = (
     ("span.type", ("inference", "inference.framework")),
     ("llm.request.type", ("chat", "completion")),
     ("langfuse.observation.type", ("generation",)),
+    ("ai.operationId", ("ai.generateText.doGenerate", "ai.streamText.doStream")),
 )
 """Attributes that say a span is a request to a model."""
 
@@ -103,7 +113,7 @@ TOKENS = (
 MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 COSTS = ("gen_ai.usage.cost", "llm.cost.total")
 
-WANTED = ("tool_calls", "tool_call", "tool_use", "function_call")
+WANTED = ("tool_calls", "tool-calls", "tool_call", "tool_use", "function_call")
 """Why a request ended that asked for tools."""
 
 ERRORS = frozenset({"2", "ERROR", "STATUS_CODE_ERROR", "StatusCode.ERROR"})
