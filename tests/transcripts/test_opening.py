@@ -158,3 +158,11 @@ def test_a_document_knows_the_lines_of_its_rows(tmp_path: Path) -> None:
     assert list(document.rows) == list(document.head) == [(2, {"a": 1}), (4, [2])]
     assert document.text == '\n{"a": 1}\n\n[2]\n'
     assert document.value is None
+
+
+def test_a_path_may_be_text(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"ts": 1, "name": "look", "args": {}, "status": 200}\n')
+    assert find([str(tmp_path)]) == [file]
+    (run,) = read(str(file))
+    assert len(run.calls) == 1

@@ -50,12 +50,13 @@ def readers() -> tuple[Reader, ...]:
     return tuple(sorted(made, key=lambda one: (-getattr(one, "specificity", 0), one.name)))
 
 
-def read(path: Path, *, limit: int = LIMIT) -> Iterator[Transcript | Unreadable]:
+def read(path: Path | str, *, limit: int = LIMIT) -> Iterator[Transcript | Unreadable]:
     """The runs of a file, in order, and what of it could not be read. Never raises.
 
     JSON lines are read as they are asked for, whatever the size of the file; *limit* is for what must
     be held at once, in bytes of text: a line, or a file that is one JSON value.
     """
+    path = Path(path)
     document = opened(path, limit)
     if isinstance(document, Unreadable):
         yield document
@@ -81,11 +82,11 @@ def _complete(told: Transcript, reader: Reader) -> Transcript:
     return replace(told, lacks=lacks) if lacks != told.lacks else told
 
 
-def find(paths: Iterable[Path]) -> list[Path]:
+def find(paths: Iterable[Path | str]) -> list[Path]:
     """The files in *paths*, each once: those named, and in sorted order all in folders but hidden
     ones, notes about them (SOURCE.md, README), and what SQLite keeps beside a database."""
     found: dict[Path, None] = {}
-    for path in paths:
+    for path in map(Path, paths):
         # Unlike Path.is_dir, this one raises nothing, whatever the name is.
         if not os.path.isdir(path):  # noqa: PTH112
             found[path] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lastcall.transcripts.conversations import Names
-from lastcall.transcripts.database import DAMAGED, reading, table
+from lastcall.transcripts.database import DAMAGED, damage, reading, table
 from lastcall.transcripts.fields import decoded, mapping, seconds, text
 from lastcall.transcripts.items import Items
 from lastcall.transcripts.pairing import Pairing
@@ -56,7 +56,7 @@ class AgentsSession:
                         continue
                     items.hear(item, ts=seconds(saved))
         except DAMAGED as error:
-            yield Unreadable(file, None, f"a damaged database: {error}")
+            yield Unreadable(file, None, damage(error))
         else:
             if session is None:
                 yield Unreadable(file, None, "no session in it")

@@ -9,8 +9,14 @@ from pathlib import Path
 
 from lastcall.transcripts.recorded import Document
 
-DAMAGED = (sqlite3.Error, UnicodeDecodeError)
-"""What reading a damaged database raises: its errors may quote a name that is no UTF-8."""
+DAMAGED = (sqlite3.Error, UnicodeDecodeError, MemoryError)
+"""What reading a damaged database raises: its errors may quote a name that is no UTF-8, and its pages may ask
+for more memory than there is."""
+
+
+def damage(error: BaseException) -> str:
+    """What is wrong, of one of DAMAGED."""
+    return f"a damaged database: {str(error) or 'it asks for more memory than there is'}"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from lastcall.transcripts.conversations import Names
-from lastcall.transcripts.database import DAMAGED, columns, reading
+from lastcall.transcripts.database import DAMAGED, columns, damage, reading
 from lastcall.transcripts.fields import decoded, mapping, objects, text
 from lastcall.transcripts.langchain_messages import KINDS, hear, opened
 from lastcall.transcripts.pairing import Pairing
@@ -110,7 +110,7 @@ class LangGraphCheckpoints:
                             file, names.name(name), self.name, pairing.calls(), pairing.replies()
                         )
         except DAMAGED as error:
-            yield Unreadable(file, None, f"a damaged database: {error}")
+            yield Unreadable(file, None, damage(error))
             return
         if empty:
             yield Unreadable(file, None, "no checkpoint in it")
