@@ -25,6 +25,7 @@ from lastcall.recording import LEFT_OUT, Recorder
 from lastcall.redaction import Redactor
 from lastcall.replay import Replayer
 from lastcall.rules import Breaker, Budget, Concurrency, Limit
+from lastcall.rules import Path as AgentPath
 from lastcall.testing import FakeClock
 from lastcall.transcripts import Transcript, find, read
 
@@ -183,6 +184,21 @@ def test_live_and_replay_agree(tmp_path_factory, played):
     written = "".join(path.read_text() for path in folder.iterdir())
     assert SECRET not in written
     assert "ann@example.com" not in written
+
+
+@pytest.mark.parametrize("name", ["billing", SECRET, "ann@example.com"])
+def test_an_agent_that_would_call_itself_is_refused_in_replay_too(folder, name):
+    """Though what is in its name is written as something else."""
+    policy, stops = Policy().replaced(AgentPath()), Stops()
+    guard = Guard(policy, clock=FakeClock(), listeners=[stops, Recorder(folder)])
+    where = Where("r", "t", agent=name, path=("triage", name))
+    for into in ("other", name):
+        verdict = guard.decide(Call("ask", {"of": into}, where, into=into))
+        if verdict.ticket:
+            guard.observe(verdict.ticket, Outcome(content="done"))
+    guard.finish("r")
+    assert stops.told == {"r": [(1, "path", "call", True)]}
+    assert replayed(folder, policy) == (stops.told, [])
 
 
 def test_another_policy_reads_what_statuses_mean_anew(folder):

@@ -23,9 +23,9 @@ class Ledger:
     """The failures, the writes and the retrying layers of one body. *whole* is that of the call, where the
     body is a further attempt of it."""
 
-    def __init__(self, whole: Ledger | None) -> None:
+    def __init__(self, whole: Ledger | None, home: int | None = None) -> None:
         self.whole = self if whole is None else whole
-        self.standing = Standing()
+        self.standing = Standing(home)
         self.layers: list[str] = []
         """The layers that were seen to send a request of the call again."""
         self.replayed = 0
@@ -83,7 +83,7 @@ class Ledger:
         """What is put to its key; None: it has the one of what was refused at its place."""
         if by_what_it_says and sending.body is not None:
             return sending.said
-        if sending.place in self._refused:
+        if sending.place in self._refused and not by_what_it_says:
             return None
         number = self._writes[sending.place] = self._writes.get(sending.place, 0) + 1
         return "" if number == 1 else f":{number}"
@@ -94,7 +94,9 @@ class Ledger:
         with _LOCK:
             if not (refused or redirected):
                 self._made.add((sending.place, key))
-            if refused and (sending.place, key) not in self._made:
+            # A correction may have taken its key while an equal one was on its way.
+            its_own = self._keys.get(sending.equal) == key
+            if refused and its_own and (sending.place, key) not in self._made:
                 self._refused[sending.place] = sending.equal
             elif self._refused.get(sending.place) == sending.equal:
                 del self._refused[sending.place]
@@ -125,6 +127,6 @@ def ledger_of(body: Body) -> Ledger:
     if body.requests is None:
         whole = None if body.of is None else ledger_of(body.of)
         with _LOCK:
-            body.requests = body.requests or Ledger(whole)
+            body.requests = body.requests or Ledger(whole, body.home)
     found: Ledger = body.requests
     return found

@@ -1,18 +1,20 @@
 """Which answers count for a body that sends several requests, one after another or at once.
 
 An answer supersedes those that whoever sent the request knew of. What nobody got past counts, and the worst
-of it: requests one after another come to the last, and of several at once none hides another's failure.
+of it: requests one after another come to the last, and of several at once none hides another's failure, but
+of equal ones, of which one that went well is enough.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from contextvars import ContextVar
 from itertools import count
 from typing import NamedTuple
+from weakref import ref
 
-from lastcall.body import Body, Seen
+from lastcall.body import Body, Seen, whereabouts
 from lastcall.call import Outcome
 from lastcall_http.sending import Sending
 
@@ -25,7 +27,7 @@ _LOCK = threading.Lock()
 
 
 class Flow(NamedTuple):
-    """What one task or thread sent before, or whoever began it had sent by then."""
+    """What one task or thread sent of one body before, or whoever began it had sent by then."""
 
     latest: int = 0
     """The number of its last request; 0: none."""
@@ -33,13 +35,13 @@ class Flow(NamedTuple):
     """The numbers of its requests that failed."""
 
 
-FLOW: ContextVar[Flow] = ContextVar("lastcall_http_flow", default=Flow())  # noqa: B039 - frozen
+BEGUN = Flow()
 
 
 class Failure(NamedTuple):
     """One that nobody got past yet."""
 
-    equal: Hashable
+    what: Hashable
     """What was asked for."""
     burst: int
     """The request by which it began that something was on its way, this one among others."""
@@ -64,24 +66,44 @@ def worst(failures: Iterable[Failure], *, writes: bool) -> Failure:
 
 
 class Standing:
-    """The failures of one body that stand."""
+    """The failures of one body that stand. *home* is the task or thread in which it runs, where that is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: int | None = None) -> None:
+        self.home = home
         self.failures: dict[int, Failure] = {}
         self.under_way: set[Asked] = set()
         self.burst = 0
         """The request since which something is on its way."""
+        self.it = ref(self)
+
+
+FLOWS: ContextVar[Mapping[ref[Standing], Flow]] = ContextVar("lastcall_http_flows")
+"""The flow here of each body: a guarded tool that is called in the body of another leaves the other's alone."""
+
+
+def flow_of(standing: Standing) -> Flow:
+    """The flow here of the body of *standing*."""
+    return FLOWS.get({}).get(standing.it, BEGUN)
+
+
+def goes_on(standing: Standing, flow: Flow) -> None:
+    """From here on it is *flow*."""
+    others = {it: each for it, each in FLOWS.get({}).items() if it() is not None}
+    FLOWS.set({**others, standing.it: flow})
 
 
 class Asked:
     """One request of a body: made when it is about to be sent, where it is sent."""
 
-    __slots__ = ("_burst", "_known", "_number", "_standing", "sending")
+    __slots__ = ("_burst", "_good", "_known", "_number", "_standing", "sending")
 
     def __init__(self, standing: Standing, sending: Sending) -> None:
         self.sending = sending
         self._standing = standing
-        flow, failures = FLOW.get(), standing.failures
+        self._good = False
+        """Whether an equal one that was on its way beside it went well: one of them is enough."""
+        flow, failures = flow_of(standing), standing.failures
+        at_home = standing.home == whereabouts()
         with _LOCK:
             self._number = next(NUMBERS)
             alone = not standing.under_way
@@ -92,31 +114,50 @@ class Asked:
                 number
                 for number, failure in failures.items()
                 if number in flow.met
-                # Whoever was busy beside it goes on with something of their own.
-                or (alone and flow.latest < failure.burst)
-                or failure.equal == sending.equal
+                # Whoever was busy beside it goes on with something of their own, unless all began with them.
+                or (alone and (at_home or flow.latest < failure.burst))
+                or failure.what == self.what
             ]
             standing.under_way.add(self)
             met = frozenset(number for number in flow.met if number in failures)
-        FLOW.set(Flow(self._number, met))
+        goes_on(standing, Flow(self._number, met))
+
+    @property
+    def what(self) -> Hashable:
+        """What it asks for: equal ones for parts of something ask for each its own."""
+        return (self.sending.equal, self.sending.headers.get("range"))
 
     def answered(self, body: Body, seen: Seen, outcome: Outcome, *, writes: bool) -> None:
         """What it came to, also where that shows later on; *body* is told what counts now."""
-        failures = self._standing.failures
+        standing, failures = self._standing, self._standing.failures
         failed = outcome.kind == "error"
         with _LOCK:
+            if not failed and (failures or len(standing.under_way) > 1):
+                self._makes_good()
             for number in (*self._known, self._number):
                 failures.pop(number, None)
-            if failed:
-                equal = self.sending.equal
-                failures[self._number] = Failure(equal, self._burst, seen, outcome)
+            if failed and not self._good:
+                failures[self._number] = Failure(self.what, self._burst, seen, outcome)
                 if len(failures) > KEPT:
                     del failures[next(iter(failures))]
             # Within the lock: what another told meanwhile is not to be told over.
-            body.last = worst(failures.values(), writes=writes).seen if failures else seen
+            if failures:
+                body.last = worst(failures.values(), writes=writes).seen
+            elif not (failed and self._good):
+                body.last = seen
         if failed:
-            flow = FLOW.get()
-            FLOW.set(Flow(flow.latest, flow.met | {self._number}))
+            flow = flow_of(standing)
+            goes_on(standing, Flow(flow.latest, flow.met | {self._number}))
+
+    def _makes_good(self) -> None:
+        """It went well, and so did what was asked for equally at the same time."""
+        what = self.what
+        for other in self._standing.under_way:
+            if other.what == what:
+                other._good = other is not self  # noqa: SLF001 - one of its own
+        self._known += [
+            number for number, each in self._standing.failures.items() if each.what == what
+        ]
 
     def is_over(self) -> None:
         """Nothing more is waited for; a second time nothing happens."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lastcall.body import Body, witnessed
+from lastcall.body import Body, whereabouts, witnessed
 from lastcall.call import Outcome
 from lastcall.contracts import Clock
 from lastcall.policy import Policy
@@ -65,6 +65,7 @@ class Bodies:
         again = ticket is not None and ticket.call.kind == "attempt" and seam == "retrying"
         of = bodies[-1] if again and bodies and bodies[-1].tool == tool else None
         body = Body(tool, seam, at, ticket, of)
+        body.home = whereabouts()
         run = None if ticket is None else ticket.call.where.run
         if run is not None and run.startswith(ALONE) and run not in self.held:
             body.held = run

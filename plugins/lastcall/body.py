@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from asyncio import _get_running_loop, current_task
 from collections.abc import Collection, Mapping
 from decimal import Decimal
+from threading import get_ident
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -58,8 +60,15 @@ class Seen(Struct, frozen=True):
         return Outcome("error", None, self.status, lasting, said, wait, recorded=False)
 
 
+def whereabouts() -> int:
+    """What tells the task in which this is asked, or else the thread, from others that run."""
+    loop = _get_running_loop()
+    task = None if loop is None else current_task(loop)
+    return get_ident() if task is None else id(task)
+
+
 class Body:
-    """One run of a tool's body, or of a further attempt of it, between `Guard.enter` and `Guard.leave`.
+    """One run of a tool's body, or of a further attempt of it, between `Bodies.enter` and `Bodies.leave`.
 
     Threads and tasks that got a copy of the context share it.
     """
@@ -68,6 +77,7 @@ class Body:
         "at",
         "costs",
         "held",
+        "home",
         "last",
         "of",
         "over",
@@ -102,6 +112,8 @@ class Body:
         self.over = False
         self.held: str | None = None
         """The run of this one call, which is kept until the body is over."""
+        self.home: int | None = None
+        """The task or thread in which it runs (`whereabouts`); None: not known."""
         self.requests: Any = None
         """What a transport keeps of the requests made in it."""
 

@@ -64,15 +64,16 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     writes: list[tuple[int, Any]] = []
     shadow: tuple[Stop, ...] = ()
     notices: tuple[Notice, ...] = ()
-    kind = call.kind
-    fresh = kind == "tool"
+    fresh = call.kind == "tool"
     silent = fresh and records[lineup.quiet].count(None) == lineup.quieted
     for before, asked in lineup.loud if silent else lineup.asks:
         place = asked.place
         state = records[place] if place else None
-        if state is None:
-            state = asked.first
-        if not fresh and kind not in asked.rule.kinds:
+        if state is None and place:
+            if fresh and asked.rule.quiet:
+                continue
+            state = asked.rule.start()
+        if not fresh and call.kind not in asked.rule.kinds:
             continue
         said = before(state, call, now)
         if said is state:
@@ -179,7 +180,7 @@ def observing(
         if state is None:
             if well and asked.rule.quiet:
                 continue
-            state = asked.first
+            state = asked.rule.start()
         if not fresh and kind not in asked.rule.kinds:
             continue
         said = after(state, call, outcome, now)
@@ -257,7 +258,7 @@ def closing(
     for ended, asked in lineup.ends if wide else ():
         place = asked.place
         held = next((state for at, state in reversed(writes) if at == place), records[place])
-        state = first = asked.first if held is None else held
+        state = first = asked.rule.start() if held is None else held
         for stop in wide:
             state = ended(state, call, stop, now)
         if state is not first:
@@ -343,7 +344,7 @@ def refusal(
             continue
         state = records[place]
         if state is None:
-            state = asked.first
+            state = rule.start()
         said = rule.refused(state, call, stop, now)
         if type(said) is Halt:
             stops.append(said.stop)

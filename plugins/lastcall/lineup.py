@@ -32,8 +32,6 @@ class Asked(Struct, frozen=True, gc=False):
     rule: Any
     place: int
     """Of its record among those of a decision; 0: it keeps none."""
-    first: Any
-    """Its record before anything happened."""
     enforced: bool
 
 
@@ -105,7 +103,7 @@ class Lineup(Struct, frozen=True, gc=False):
         kept.sort(key=lambda each: not each[0].quiet)
         places = {id(rule): place for place, (rule, _) in enumerate(kept, 1)}
         asked = [
-            Asked(rule, places.get(id(rule), 0), rule.start(), enforce and rule.enforce)
+            Asked(rule, places.get(id(rule), 0), enforce and rule.enforce)
             for rule, part in parts
             if part is not None
         ]

@@ -110,6 +110,8 @@ class Recorder:
                 size=call.size,
                 key=self._name_of(call.key),
                 params=call.params or None,
+                # As the names in its path are, which it is compared with.
+                into=self._shown(call.into),
                 tool=described(call.policy),
                 policy=call.version,
                 refused=[[stop.reason, stop.scope] for stop in stops] or None,

@@ -83,6 +83,7 @@ def call_of(recorded: RecordedCall | RecordedReply, live: Live) -> Call:
         live.index,
         live.size,
         key=live.key,
+        into=live.into,
     )
     # Of the real arguments; what is written may have been redacted.
     for name in ("fingerprint", "near"):

@@ -6,7 +6,7 @@ from typing import Any
 
 from lastcall.call import Call
 from lastcall.contracts import Answer, Claim, Take
-from lastcall.fold import UNLIMITED, Decided
+from lastcall.fold import Decided
 from lastcall.lineup import Lineup
 from lastcall.money import Amount
 from lastcall.stop import Stop
@@ -32,9 +32,9 @@ def full(decided: Decided, answer: Answer, refused: int, now: float) -> tuple[St
 def stepped_over(
     call: Call, tally: Any, claim: Claim, observed: int, now: float
 ) -> tuple[Stop, ...]:
-    """The stop that a limit which does not enforce would have made."""
+    """The stop that *claim*, of a limit which does not enforce, would have come to."""
     _, limit = tally.budget(call, claim)
-    if claim.limit != UNLIMITED or limit is None or observed <= limit:
+    if limit is None or observed <= limit:
         return ()
     return (tally.stop(call, claim, observed, now),)
 

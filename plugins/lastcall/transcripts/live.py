@@ -30,6 +30,8 @@ class Live(Struct, frozen=True):
     size: int | None = None
     key: str | None = None
     params: str = ""
+    into: str | None = None
+    """The agent that would have gone to work by it."""
     policy: str | None = None
     """The version of the policy that judged it."""
     tool: Mapping[str, Any] = {}

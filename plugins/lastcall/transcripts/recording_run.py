@@ -20,7 +20,19 @@ NAME = "lastcall"
 
 WHERE = frozenset(Where.__struct_fields__)
 OWN = frozenset(
-    ("fingerprint", "near", "reply", "index", "size", "key", "params", "tool", "policy", "refused")
+    (
+        "fingerprint",
+        "near",
+        "reply",
+        "index",
+        "size",
+        "key",
+        "params",
+        "into",
+        "tool",
+        "policy",
+        "refused",
+    )
 )
 """What of a line goes into `Live` as it is."""
 

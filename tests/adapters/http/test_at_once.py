@@ -231,6 +231,67 @@ class TestWhatIsSentAfterwards:
         assert outcomes(events) == [("ok", None)]
 
 
+class TestWhereTheToolItselfIsOneOfThem:
+    """It begins a task or a thread, and goes on beside it."""
+
+    def service(self, serve):
+        over = threading.Event()
+
+        def by(_, asked):
+            if asked.path == "/own":
+                assert over.wait(WAITS)
+            return Answer(404 if asked.path == "/beside" else 200, {})
+
+        return serve(by=by).url, over
+
+    @pytest.mark.parametrize("then", [[], ["/instead"]])
+    def test_as_a_task(self, guard, serve, events, then):
+        url, over = self.service(serve)
+
+        async def main():
+            async with async_client(guard, verify=False) as made:
+
+                async def beside():
+                    await made.get(f"{url}/beside")
+                    over.set()
+
+                @guard.wrap
+                async def tool():
+                    task = asyncio.create_task(beside())
+                    await made.get(f"{url}/own")
+                    await task
+                    for path in then:
+                        await made.get(url + path)
+
+                with guard.within(run="r"):
+                    await tool()
+
+        with contextlib.suppress(Stopped):
+            asyncio.run(main())
+        assert outcomes(events) == [("ok", None) if then else ("error", 404)]
+
+    @pytest.mark.parametrize("then", [[], ["/instead"]])
+    def test_as_a_thread(self, guard, serve, events, then):
+        url, over = self.service(serve)
+        with client(guard, verify=False) as made, ThreadPoolExecutor(1) as pool:
+
+            def beside():
+                made.get(f"{url}/beside")
+                over.set()
+
+            @guard.wrap
+            def tool():
+                task = pool.submit(contextvars.copy_context().run, beside)
+                made.get(f"{url}/own")
+                task.result()
+                for path in then:
+                    made.get(url + path)
+
+            with contextlib.suppress(Stopped), guard.within(run="r"):
+                tool()
+        assert outcomes(events) == [("ok", None) if then else ("error", 404)]
+
+
 WRITES = {"writes": True}
 
 CHARGES = [f'{{"invoice": {n}}}' for n in range(3)]

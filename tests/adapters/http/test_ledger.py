@@ -41,6 +41,27 @@ def test_keys_have_room_for_their_number():
     assert len(set(keys)) == 12
 
 
+def test_a_key_that_a_correction_took_is_not_taken_twice():
+    """Two equal writes at once: one is refused and corrected before the other is refused."""
+    ledger = Ledger(None)
+    wrong, *others = (sending("http://x/", "POST", data=str(n)) for n in range(3))
+    key = ledger.key(wrong, "k")
+    ledger.wrote(wrong, key, refused=True, redirected=False)
+    assert ledger.key(others[0], "k") == key
+    ledger.wrote(wrong, key, refused=True, redirected=False)
+    assert ledger.key(others[1], "k") == f"{key}:2"
+
+
+def test_a_stream_takes_no_key_that_says_what_another_write_does():
+    ledger = Ledger(None)
+    wrong = sending("http://x/", "POST", data="wrong")
+    stream = sending("http://x/", "POST", data=iter([b"a"]))
+    key = ledger.key(wrong, "k", by_what_it_says=True)
+    ledger.wrote(wrong, key, refused=True, redirected=False)
+    assert ledger.key(stream, "k", by_what_it_says=True) == "k"
+    assert ledger.key(wrong, "k", by_what_it_says=True) == key
+
+
 def test_an_attempt_has_a_ledger_of_its_own_within_that_of_the_call():
     call = Body("t", "wrap")
     attempt = Body("t", "retrying", of=call)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 
 import pytest
 
 from lastcall.body import Body, Seen
-from lastcall_http.standing import KEPT, Asked, Standing
+from lastcall_http.standing import FLOWS, KEPT, Asked, Standing
 
 from .test_ledger import sending
 
@@ -19,8 +20,8 @@ class Sends:
         self.body = Body("tool", "wrap")
         self.standing = Standing()
 
-    def ask(self, path):
-        return Asked(self.standing, sending(f"http://x{path}"))
+    def ask(self, path, **headers):
+        return Asked(self.standing, sending(f"http://x{path}", headers=headers))
 
     def answer(self, asked, status):
         seen = Seen(status)
@@ -69,6 +70,38 @@ def test_an_equal_one_makes_it_good_whoever_sends_it(sends):
     assert sends.counts == 404
 
 
+@pytest.mark.parametrize("beside", [None, 200, 503])
+@pytest.mark.parametrize("order", [(409, 201), (201, 409)])
+def test_of_equal_ones_at_once_one_that_went_well_is_enough(sends, order, beside):
+    """Sent twice so that one arrives: a service answers the second under one key by 409."""
+    flows = [elsewhere() for _ in range(2)]
+    under_way = [flow(sends.ask, "/a") for flow in flows]
+    other = None if beside is None else elsewhere()(sends.ask, "/b")
+    for flow, asked, status in zip(flows, under_way, order, strict=True):
+        flow(sends.answer, asked, status)
+    if other is not None:
+        sends.answer(other, beside)
+    assert sends.counts == (503 if beside == 503 else beside or 201)
+    sends.send("/a", 409)
+    assert sends.counts == 409
+
+
+def test_parts_of_one_thing_at_once_are_each_its_own(sends):
+    flows = [elsewhere() for _ in range(2)]
+    under_way = [flow(sends.ask, "/a", Range=f"bytes={n}-{n}") for n, flow in enumerate(flows)]
+    for flow, asked, status in zip(flows, under_way, (503, 206), strict=True):
+        flow(sends.answer, asked, status)
+    assert sends.counts == 503
+
+
+def test_an_equal_one_afterwards_tells_how_it_is_now(sends):
+    other = elsewhere()(sends.ask, "/other")
+    for status in (200, 404):
+        elsewhere()(sends.send, "/a", status)
+    sends.answer(other, 200)
+    assert sends.counts == 404
+
+
 def test_what_began_it_all_knows_of_everything(sends):
     sends.send("/list", 200)
     flows = [elsewhere() for _ in range(3)]
@@ -91,6 +124,35 @@ def test_an_answer_that_breaks_later_is_a_failure_after_all(sends):
     assert sends.body.last.error == "broke"
     sends.send("/b", 200)
     assert sends.counts == 200
+
+
+def test_a_tool_within_leaves_what_was_met_alone(sends):
+    """The outer body meets a failure, calls a guarded tool that sends something, and gets past it."""
+    sends.send("/a", 404)
+    within = Sends()
+    within.send("/b", 503)
+    assert (sends.counts, within.counts) == (404, 503)
+    sends.send("/instead", 200)
+    assert (sends.counts, within.counts) == (200, 503)
+    flows = [elsewhere() for _ in range(2)]
+    under_way = [flow(sends.ask, f"/{n}") for n, flow in enumerate(flows)]
+    for flow, asked, status in zip(flows, under_way, (404, 200), strict=True):
+        flow(sends.answer, asked, status)
+    within.send("/b", 200)
+    sends.send("/instead", 200)
+    assert (sends.counts, within.counts) == (200, 200)
+
+
+def test_bodies_that_are_over_are_forgotten():
+    def run():
+        for _ in range(3):
+            Sends().send("/a", 503)
+            gc.collect()
+        kept = Sends()
+        kept.send("/a", 503)
+        assert list(FLOWS.get()) == [kept.standing.it]
+
+    elsewhere()(run)
 
 
 def test_only_so_many_are_remembered(sends):
