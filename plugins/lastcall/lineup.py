@@ -118,31 +118,33 @@ class Lineup(Struct, frozen=True, gc=False):
         tallies = tuple(rule for rule in looking if hasattr(rule, "takes"))
         about = [ABOUT.index(part) for _, part in kept if part is not None and part != "none"]
         return cls(
-            asks,
-            tuple(each for each in asks if not (each[1].place and each[1].rule.quiet)),
-            learns,
-            tuple(each for each in learns if not each[1].rule.quiet),
-            slice(1, 1 + quieted),
-            quieted,
-            tuple(rule.name for rule, _ in kept),
+            asks=asks,
+            loud=tuple(each for each in asks if not (each[1].place and each[1].rule.quiet)),
+            learns=learns,
+            curious=tuple(each for each in learns if not each[1].rule.quiet),
+            quiet=slice(1, 1 + quieted),
+            quieted=quieted,
+            names=tuple(rule.name for rule, _ in kept),
             # Of one index it would give no tuple, and of none it cannot be made.
-            itemgetter(*about, 0, 0),
-            tallies,
-            enforce,
-            any(isinstance(rule, Near) for rule in looking),
-            attempts,
-            tuple((places[id(rule)], rule.name) for rule, part in kept if part == "thread"),
-            tuple((places[id(rule)], rule.shared) for rule, part in kept if part == "shared"),
-            tuple((each.rule.ended, each) for each in recorded if hasattr(each.rule, "ended")),
-            tuple(tally.overdue for tally in tallies if hasattr(tally, "overdue")),
-            tuple(tally.unplaced for tally in tallies if hasattr(tally, "unplaced")),
-            tuple(
+            subjects=itemgetter(*about, 0, 0),
+            tallies=tallies,
+            enforce=enforce,
+            near=any(isinstance(rule, Near) for rule in looking),
+            attempts=attempts,
+            threads=tuple((places[id(rule)], rule.name) for rule, part in kept if part == "thread"),
+            shared=tuple(
+                (places[id(rule)], rule.shared) for rule, part in kept if part == "shared"
+            ),
+            ends=tuple((each.rule.ended, each) for each in recorded if hasattr(each.rule, "ended")),
+            overdue=tuple(tally.overdue for tally in tallies if hasattr(tally, "overdue")),
+            unplaced=tuple(tally.unplaced for tally in tallies if hasattr(tally, "unplaced")),
+            untils=tuple(
                 (each.rule.until, each)
                 for each in recorded
                 if each.enforced and hasattr(each.rule, "until")
             ),
-            {tally.name: tally.amount for tally in tallies if hasattr(tally, "amount")},
-            any(getattr(tally, "priced", False) for tally in tallies),
+            amounts={tally.name: tally.amount for tally in tallies if hasattr(tally, "amount")},
+            priced=any(getattr(tally, "priced", False) for tally in tallies),
         )
 
 
