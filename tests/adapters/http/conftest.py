@@ -18,6 +18,18 @@ from .service import Answer, Asked, Service
 
 
 @pytest.fixture
+def events() -> list[Any]:
+    """What the guard tells of."""
+    return []
+
+
+@pytest.fixture
+def guard(make_guard: Callable[..., Guard], events: list[Any]) -> Guard:
+    """One with the default policy."""
+    return make_guard(listeners=[events.append])
+
+
+@pytest.fixture
 def serve() -> Iterator[Callable[..., Service]]:
     """Starts services that answer with statuses, in order (the last one for ever), or as a function says."""
     running: list[Service] = []

@@ -18,16 +18,6 @@ from .service import DROP, Answer
 
 
 @pytest.fixture
-def events():
-    return []
-
-
-@pytest.fixture
-def guard(make_guard, events):
-    return make_guard(listeners=[events.append])
-
-
-@pytest.fixture
 def layer(guard, clock):
     """Makes the settings of a layer that waits by the clock of the test."""
 

@@ -100,16 +100,6 @@ def at_once(request):
     return AtOnce(request.param)
 
 
-@pytest.fixture
-def events():
-    return []
-
-
-@pytest.fixture
-def guard(make_guard, events):
-    return make_guard(listeners=[events.append])
-
-
 class InOrder:
     """A service that waits until all of *at_once* (default: of *order*) were asked for, and gives each answer
     when the one before it has `arrived`. What else is asked for is answered at once."""

@@ -22,11 +22,6 @@ POLICY = Policy().replaced(Breaker(failures=3), Streak(passing=0))
 
 
 @pytest.fixture
-def events():
-    return []
-
-
-@pytest.fixture
 def guard(make_guard, events):
     return make_guard(POLICY, listeners=[events.append])
 

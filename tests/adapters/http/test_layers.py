@@ -22,16 +22,6 @@ from lastcall_http.layers import on_stack
 from .service import DROP, Answer
 
 
-@pytest.fixture
-def events():
-    return []
-
-
-@pytest.fixture
-def guard(make_guard, events):
-    return make_guard(listeners=[events.append])
-
-
 def alerts(events):
     return [event.message for event in events if event.kind == "alert"]
 

@@ -10,16 +10,6 @@ import pytest
 from lastcall import Stopped
 
 
-@pytest.fixture
-def events():
-    return []
-
-
-@pytest.fixture
-def guard(make_guard, events):
-    return make_guard(listeners=[events.append])
-
-
 def call(guard, body, **session):
     async def main():
         async with aiohttp.ClientSession(**session) as http:

@@ -14,16 +14,6 @@ def outcomes(events):
     return [(event.outcome, event.status) for event in events if event.kind == "attempt"]
 
 
-@pytest.fixture
-def events():
-    return []
-
-
-@pytest.fixture
-def guard(make_guard, events):
-    return make_guard(listeners=[events.append])
-
-
 class TestTheLastAnswer:
     def test_prose_over_a_final_status_is_stopped(self, http, serve, guard, events):
         service = serve(Answer(422, {"error": "the date lies in the past"}))

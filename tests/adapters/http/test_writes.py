@@ -11,17 +11,6 @@ from lastcall.testing import SimulatedProvider, served
 
 from .service import DROP, Answer
 
-
-@pytest.fixture
-def events():
-    return []
-
-
-@pytest.fixture
-def guard(make_guard, events):
-    return make_guard(listeners=[events.append])
-
-
 WRITES = {"writes": True}
 
 
