@@ -163,6 +163,10 @@ class TestTrouble:
         assert "usage" in capsys.readouterr().err
 
 
+def interruptible():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def started(*argv, **settings):
     command = [sys.executable, "-m", "lastcall.cli", *map(str, argv)]
     return subprocess.Popen(
@@ -236,7 +240,8 @@ class TestBreakingOff:
     def test_an_interrupt_is_quiet(self, tmp_path):
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
-        done = started("replay", pipe)
+        # What was begun in the background (nohup, `&` in a script) ignores interrupts, and hands that on.
+        done = started("replay", pipe, preexec_fn=interruptible)
         # The pipe opens once somebody reads it: the command is at work by then, and waits for more.
         with pipe.open("w"):
             done.send_signal(signal.SIGINT)
