@@ -39,7 +39,7 @@ class Refusing(BaseCallbackHandler):
 
     def on_refused(self, error: Exception, *, run_id: UUID) -> None:
         """The tool or the request to a model that was about to begin does not, for *error* of one of ours."""
-        RUNS.ended(run_id, error)
+        RUNS.refused(run_id, error)
         unmade(run_id)
 
 

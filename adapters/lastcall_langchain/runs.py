@@ -16,6 +16,9 @@ from lastcall.body import Body
 MOST_RUNS = 100_000
 """Runs known at once; the oldest root of more was probably never ended."""
 
+MOST_REFUSED = 1_000
+"""Refused runs of which another thread may still tell that they began."""
+
 MOST_PAUSED = 10_000
 """Paused or stopped roots that a resume may still continue."""
 
@@ -121,6 +124,7 @@ class Runs:
         self._runs: dict[UUID, Run] = {}
         self._roots: OrderedDict[UUID, Root] = OrderedDict()
         self._paused: OrderedDict[tuple[str, str | None], Root] = OrderedDict()
+        self._refused: OrderedDict[UUID, None] = OrderedDict()
         self.everywhere: tuple[Guard, ...] = ()
         """The guards of the whole process: each has a part in every root from its start."""
 
@@ -152,6 +156,9 @@ class Runs:
             # A parent that nobody told us of is somebody else's: a trace, or a run begun before us.
             parent = self.get(parent_run_id)
             nth = 0
+            if parent is None and run_id in self._refused:
+                # Told too late by a thread of its own: what it was a part of is over, and nobody tells its end.
+                return Run(run_id, Root(str(run_id), None), tool=tool, call_id=call_id)
             if parent is None:
                 root = self._root(run_id, said, inputs, name, over)
                 root.bare = tool is not None
@@ -176,6 +183,14 @@ class Runs:
                 over.append(self._forget(next(iter(self._roots))))
         finish(over)
         return run
+
+    def refused(self, run_id: UUID, error: BaseException) -> None:
+        """Forget a run that was refused at its start."""
+        with self._lock:
+            self._refused[run_id] = None
+            if len(self._refused) > MOST_REFUSED:
+                self._refused.popitem(last=False)
+        self.ended(run_id, error)
 
     def ended(self, run_id: UUID, error: BaseException | None = None, outputs: Any = None) -> None:
         """Forget a run that ended, and with a root everything below it."""

@@ -59,8 +59,7 @@ class TranscriptItem(pytest.Item):
         redactor = Redactor.of_environment()
         for found in read(self.path):
             if not isinstance(found, Transcript):
-                said = redactor.text(f"{located(found)}: {found.problem}")
-                unreadable.append(f"unreadable: {said}")
+                unreadable.append(f"unreadable: {located(found, redactor.text)}")
                 continue
             done = replayer.replay(found)
             one = told.of(found.run)

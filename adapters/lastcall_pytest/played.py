@@ -114,7 +114,7 @@ class Player:
                 if isinstance(found, Transcript):
                     yield found
                 elif named or not found.foreign:
-                    said = Redactor.of_environment().text(f"{located(found)}: {found.problem}")
+                    said = located(found, Redactor.of_environment().text)
                     raise AssertionError(visible(said))
 
     def _written(self, calls: Iterable[Mapping[str, Any]]) -> Path:

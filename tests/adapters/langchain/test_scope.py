@@ -675,3 +675,15 @@ def test_a_resumed_decorated_function_counts_once(mode: str) -> None:
         played = play(agent, config, mode, Command(resume="yes"))
     assert ran == [0, 1, 2]
     assert played.stop is not None
+
+
+def test_a_refused_tool_that_a_late_thread_tells_of_leaves_nothing() -> None:
+    """LangChain asks handlers each in a thread of its own, and stops waiting when one refuses."""
+    runs = Runs()
+    root, call = uuid4(), uuid4()
+    runs.began(root, None, None)
+    runs.began(call, root, None, tool="look")
+    runs.refused(call, ValueError("no"))
+    runs.ended(root)
+    assert runs.began(call, root, None, tool="look").tool == "look"
+    assert len(runs) == 0

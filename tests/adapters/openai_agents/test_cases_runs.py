@@ -110,12 +110,13 @@ def test_r113_a_sibling_of_a_stopped_agent_is_unharmed(entry, mode):
     guard = Guard(Policy(max_calls=300, tools={"dig": {"max_calls": 5}}))
     ran = Counter()
 
-    def dig(q: int) -> str:
+    # In no thread of its own: which of the two goes on when is known then.
+    async def dig(q: int) -> str:
         """Dig."""
         ran["dig"] += 1
         return f"dug {q}"
 
-    def look(q: int) -> str:
+    async def look(q: int) -> str:
         """Look."""
         ran["look"] += 1
         return f"found {q}"
