@@ -247,6 +247,14 @@ class TestSecrets:
         other = json.loads(run(capsys, "replay", again, "--json")[1])
         assert (other["run"], other["stops"]) == (done["run"], done["stops"])
 
+    def test_files_and_lines_that_are_none_can_be_found(self, capsys, tmp_path):
+        for name in ("token", "some-model@20260102.jsonl"):
+            file = written(tmp_path / "odd" / name, *healthy())
+            file.write_text(f"{file.read_text()}{{\n")
+            for command in ("replay", "fingerprints", "report"):
+                _, _, err = run(capsys, command, file)
+                assert f"{file}:4: broken line" in err
+
     def test_can_be_left_in(self, capsys, bad, agent):
         for more in (
             (),

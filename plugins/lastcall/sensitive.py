@@ -163,8 +163,11 @@ USERINFO: Final = re.compile(r"(?<=://)([^\s/?#:@\"'\[]*+:)([^\s/?#@\"'\[]++)(?=
 ADDRESSES: Final = re.compile(r"(?<![\w.%+@-])[\w.%+-]++(?:@[\w.%+-]++)++")
 """Whatever may be an e-mail address, or several that stand close together, or neither."""
 
-address: Final = re.compile(r"\w@(?:[\w-]++\.)++[A-Za-z]{2}").search
-"""Whether it is one: a version, `name@1.2.3`, is none."""
+_address: Final = re.compile(r"\w@(?:[\w-]++\.)++[A-Za-z]{2}").search
+_without_ending: Final = re.compile(
+    r"(?:\.(?:csv|db|gz|har|html|jsonl?|log|ndjson|sqlite3?|svg|toml|txt|ya?ml|zst)){1,4}\Z",
+    re.IGNORECASE,
+).sub
 
 CARD: Final = re.compile(
     r"[2-6](?:(?<![0-9A-Za-z_.].)|(?<=\\[nrt].)|(?<=[0-9]m.))[0-9]{3}(?:"
@@ -181,6 +184,11 @@ _BRANDS: Final = re.compile(
     r"|6[0-9]{15,18}|35[0-9]{14})\Z"
 )
 _DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
+
+
+def address(word: str) -> bool:
+    """Whether it is one. A version, `name@1.2.3`, is none; nor is a file, `name@20260102.jsonl`."""
+    return _address(_without_ending("", word)) is not None
 
 
 @lru_cache(maxsize=4096)

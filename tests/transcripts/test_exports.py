@@ -141,6 +141,8 @@ def test_langfuse_tools_by_whoever_saw_them(calls: Calls, given: Any, made: Any)
         ("content='no' name='look' tool_call_id='c0'", "no", False),
         ("content='it\\'s\\nno' id='7' tool_call_id='c0' status='error'", "it's\nno", True),
         ("""content="it's" name='look' tool_call_id='c0'""", "it's", False),
+        ("content=[{'type': 'text', 'text': 'n]o', 'id': 'lc_1'}] tool_call_id='c0'", "n]o", False),
+        (f"content=[{'(' * 999}{')' * 999}] tool_call_id='c0'", f"[{'(' * 999}{')' * 999}]", False),
         ("content=no name='look'", "content=no name='look'", False),
     ],
 )
@@ -224,6 +226,34 @@ def test_a_failed_span_says_why(calls: Calls) -> None:
     assert (call.result, call.failed, call.status) == ("HTTP 422: bad date", True, 500)
     (call,) = calls(request(span(0, TOOL, status=broken)))
     assert (call.result, call.failed) == ("HTTPError", True)
+
+
+def test_a_failed_observation_of_langfuse_says_so_in_its_level(calls: Calls) -> None:
+    level = {
+        "langfuse.observation.type": said("tool"),
+        "langfuse.observation.level": said("ERROR"),
+        "langfuse.observation.status_message": said("bad date"),
+    }
+    (call,) = calls(request(span(0, level)))
+    assert (call.result, call.failed) == ("bad date", True)
+
+
+def test_a_call_that_its_server_drew_too_is_one(calls: Calls) -> None:
+    post = {"http.request.method": said("POST")}
+    spans = [
+        span(0, TOOL),
+        span(1, post, parentSpanId="s0"),
+        span(2, post, parentSpanId="s1"),
+        span(3, TOOL, parentSpanId="s2"),
+    ]
+    assert len(calls(request(*spans))) == 1
+    # An agent between them is another's call, and a span may name itself.
+    agent = {"gen_ai.operation.name": said("invoke_agent")}
+    inner = [span(0, TOOL), span(1, agent, parentSpanId="s0"), span(3, TOOL, parentSpanId="s1")]
+    assert len(calls(request(*inner))) == 2
+    assert (
+        len(calls(request(span(1, post, parentSpanId="s1"), span(2, TOOL, parentSpanId="s1")))) == 1
+    )
 
 
 def test_traces_of_tempo(calls: Calls) -> None:
@@ -324,6 +354,13 @@ def test_phoenix_tables_answers_and_objects_in_objects(calls: Calls) -> None:
     assert [call.failed for call in calls({"data": answer})] == [False, False]
 
 
+def test_a_table_by_its_columns_is_not_a_trace_without_calls(told: Told) -> None:
+    (problem,) = told(
+        {"name": {"0": "look"}, "context.span_id": {"0": "s"}, "span_kind": {"0": "TOOL"}}
+    )
+    assert problem.foreign
+
+
 def test_messages_in_columns(calls: Calls) -> None:
     call = {"tool_call.function.name": "look", "tool_call.function.arguments": '{"q": 1}'}
     message = {"message.role": "assistant", "message.tool_calls": [call]}
@@ -382,6 +419,48 @@ def test_contents_that_were_left_out_are_not_taken_to_be_equal(told: Told) -> No
         assert {"same", "near", "cycle", "stale", "failing"} <= set(done.not_judged)
         assert "repeat" not in done.not_judged
         assert "repeat" in Replayer(Policy.strict()).replay(run).not_judged
+
+
+def test_a_parameter_named_as_a_tracers_is_the_tools(calls: Calls) -> None:
+    given = {"input_str": "x", "n": 1}
+    shown = {"traceloop.span.kind": said("tool"), "traceloop.entity.input": said(json.dumps(given))}
+    (call,) = calls(request(span(0, shown)))
+    assert call.args == given
+
+
+def test_results_alone_do_not_make_hidden_arguments_equal(told: Told) -> None:
+    masked = {"input.value": said("__REDACTED__"), "output.value": said("ok")}
+    hidden: list[Any] = [
+        lines([request(span(n, TOOL | masked)) for n in range(6)]),
+        lines([smith("tool", n, {}, {"output": "ok"}) for n in range(6)]),
+        [fuse("TOOL", None, "ok", n) for n in range(6)],
+    ]
+    for value in hidden:
+        (run,) = told(value)
+        assert "arguments" in run.lacks
+        assert [call.result for call in run.calls] == ["ok"] * 6
+        assert not Replayer().replay(run).stops
+    # One library of two left them out.
+    other = {"input.value": said("{}"), "output.value": said("__REDACTED__")}
+    spans = [span(n, TOOL | (other if n % 2 else masked)) for n in range(4)]
+    (run,) = told(lines([request(one) for one in spans]))
+    assert "arguments" not in run.lacks
+    assert [call.args for call in run.calls] == [{"[not told]": 0}, {}, {"[not told]": 2}, {}]
+    assert [call.result for call in run.calls] == ["ok", None, "ok", None]
+
+
+def test_of_tools_without_parameters_models_tell_that_nothing_was_left_out(told: Told) -> None:
+    asked = {"messages": [{"role": "user", "content": "hi"}]}
+    whole: list[Any] = [
+        lines(
+            [smith("llm", 0, asked, {}), *(smith("tool", n, {}, {"output": "ok"}) for n in (1, 2))]
+        ),
+        [fuse("GENERATION", asked, None, 0), *(fuse("TOOL", None, "ok", n) for n in (1, 2))],
+    ]
+    for value in whole:
+        (run,) = told(value)
+        assert "arguments" not in run.lacks
+        assert [call.args for call in run.calls] == [{}, {}]
 
 
 def test_a_tool_without_parameters_is_told(told: Told) -> None:
@@ -481,6 +560,33 @@ def test_what_claude_code_prints_of_a_session(told: Told) -> None:
         assert (run.run, run.format) == ("s", "claude-code-jsonl")
         assert seen(run.calls) == LOOKED
         assert [call.agent for call in run.calls] == [None, "sidechain task"]
+
+
+def test_turns_of_a_printed_session_end_with_its_results(calls: Calls) -> None:
+    rows: list[Any] = [{"type": "system", "subtype": "init", "session_id": "s"}]
+    for _ in range(2):
+        rows += [
+            {"type": kind, "message": {"role": kind, "content": content}, "session_id": "s"}
+            for kind, content in (("assistant", ASKED), ("user", TOLD))
+        ]
+        rows.append({"type": "result", "subtype": "success", "session_id": "s"})
+    assert [call.turn for call in calls(lines(rows))] == [0, 1]
+
+
+def test_what_cursor_prints_is_not_a_session_without_calls(told: Told) -> None:
+    rows = [
+        {"type": "system", "subtype": "init", "session_id": "s"},
+        {"type": "tool_call", "subtype": "started", "tool_call": {}, "session_id": "s"},
+        {"type": "tool_call", "subtype": "completed", "tool_call": {}, "session_id": "s"},
+    ]
+    (problem,) = told(lines(rows))
+    assert isinstance(problem, Unreadable)
+    assert (problem.line, problem.foreign) == (2, False)
+
+
+def test_a_queue_of_something_else_is_no_session(told: Told) -> None:
+    (problem,) = told(lines([{"type": "queue-operation", "operation": "push", "n": 1}] * 2))
+    assert problem.foreign
 
 
 # Codex
@@ -590,6 +696,26 @@ def test_logs_of_mcp_clients_are_text(calls: Calls, before: str, behind: str, ts
     assert made[0].ts == (1767323040.0 if ts else None)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_end_where_logs_end_them(calls: Calls, end: str) -> None:
+    asked, told = call(1), answer(1)
+    asked["params"]["arguments"] = {"q": "a\u2028b"}
+    told["result"]["content"] = [{"type": "text", "text": "a\x85b\x0cc"}]
+    rows = [json.dumps(row, ensure_ascii=False) for row in (asked, told)]
+    made = calls("".join(f"[server] {row}{end}" for row in rows))
+    assert seen(made) == [("look", {"q": "a\u2028b"}, "a\x85b\x0cc")]
+
+
+def test_what_both_sides_logged_is_one_call(calls: Calls) -> None:
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}
+    rows = [hello, hello, *[{"jsonrpc": "2.0", "id": 0, "result": {}}] * 2]
+    for _ in range(2):
+        # Some clients count nothing.
+        rows += [call(1), call(1), answer(1), answer(1)]
+    assert seen(calls(lines(rows))) == LOOKED
+    assert len(calls(lines([call(1), call(1)]))) == 2
+
+
 def test_a_message_cut_off_in_a_text_is_told_of(told: Told) -> None:
     whole = "".join(f"--> {json.dumps(row)}\n" for row in (call(1), answer(1)))
     problem, run = told(whole + '--> {"jsonrpc": "2.0", "id": 2, "met')
@@ -599,6 +725,28 @@ def test_a_message_cut_off_in_a_text_is_told_of(told: Told) -> None:
 def test_prose_about_mcp_is_no_log(told: Told) -> None:
     (problem,) = told("Send this:\n\n    " + json.dumps(call(1)) + "\n\nIt answers. " * 9)
     assert isinstance(problem, Unreadable)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("initialize", {"processId": 1, "rootUri": None, "capabilities": {}}),
+        ("textDocument/hover", {}),
+        ("message/send", {}),
+        ("eth_call", []),
+    ],
+)
+def test_others_speak_json_rpc_too(told: Told, method: str, params: Any) -> None:
+    row = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    for value in (lines([row, row]), f"[trace] {json.dumps(row)}\n" * 2):
+        (problem,) = told(value)
+        assert problem.foreign
+
+
+@pytest.mark.parametrize("before", ["curl -d '", "send(", "asked = ", "asked = [", "b'"])
+def test_programs_that_speak_mcp_are_no_log(told: Told, before: str) -> None:
+    (problem,) = told(f"# a test\n{before}{json.dumps(call(1))}\n" * 2)
+    assert problem.foreign
 
 
 def entry(asked: Any, said: Any, status: int = 200, *, packed: bool = False) -> dict[str, Any]:

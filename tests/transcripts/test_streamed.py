@@ -72,6 +72,16 @@ def test_streams_in_cassettes_and_har_files(told: Any, asked: Any, events: Any) 
         assert [reply.usage for reply in run.replies] == [Usage("m", 3, 2)]
 
 
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n", "\r\r"])
+def test_events_end_with_lines_and_nowhere_else(end: str) -> None:
+    function = {"name": "f", "arguments": json.dumps({"x": "a\u2028b\x85c"}, ensure_ascii=False)}
+    event = {
+        "choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": function}]}}]
+    }
+    made = streamed(f"data: {json.dumps(event, ensure_ascii=False)}{end}data: [DONE]{end}")
+    assert made["choices"][0]["message"]["tool_calls"] == [{"id": "a", "function": function}]
+
+
 @pytest.mark.parametrize(
     "text", ["", "data: [DONE]", "data: {broken", "data: {}", "data: [1]", "x"]
 )

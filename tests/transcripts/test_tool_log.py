@@ -97,3 +97,11 @@ def test_arguments_that_no_line_of_a_run_tells_are_not_taken_to_be_equal(
     assert [call.args for call in blind.calls] == [{"[not told]": n} for n in range(9)]
     assert [call.args for call in seen.calls] == [{}, {}, {}]
     assert Replayer().replay(blind).stops == ()
+
+
+def test_a_programs_own_log_is_none(told: Told) -> None:
+    row = {"ts": 1, "level": "error", "name": "app", "msg": "no", "error": "no"}
+    (problem,) = told(lines(row, row))
+    assert problem.foreign
+    (run,) = told(lines({**row, "args": {}}, row))
+    assert len(run.calls) == 2

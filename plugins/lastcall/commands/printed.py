@@ -51,11 +51,13 @@ def of_stop(stop: ReplayedStop, text: Words) -> ReplayedStop:
     return replace(stop, tool=text(stop.tool))
 
 
-def located(found: Unreadable) -> str:
-    """The file, and the line where there is one."""
-    return found.file if found.line is None else f"{found.file}:{found.line}"
+def located(found: Unreadable, text: Words) -> str:
+    """The file, the line where there is one, and why it could not be read."""
+    # Each alone: a file may be called `token`, and no value stands behind that and a colon.
+    at = "" if found.line is None else f":{found.line}"
+    return f"{text(found.file)}{at}: {text(found.problem)}"
 
 
 def unread(found: Unreadable, text: Words) -> str:
-    """What could not be read and why."""
-    return f"lastcall: {text(f'{located(found)}: {found.problem}')}"
+    """The same, as commands say it."""
+    return f"lastcall: {located(found, text)}"

@@ -104,7 +104,7 @@ def read_all(options: Namespace, policy: Any) -> tuple[page.Page, int]:
                 runs.append(page.run_page(found, done, policy, redactor, room=room))
                 room -= runs[-1].weight
             else:
-                problems.append(visible(text(f"{located(found)}: {found.problem}")))
+                problems.append(visible(located(found, text)))
                 say(f"lastcall: {problems[-1]}", error=True)
     name = visible(text(options.policy))
     return page.Page(page.named(runs), name, redactor is not None, tuple(problems)), len(problems)

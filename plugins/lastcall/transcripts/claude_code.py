@@ -26,6 +26,10 @@ ASIDE = ("isMeta", "isCompactSummary", "isSynthetic")
 """What marks messages that the program wrote in the user's name: the turn goes on."""
 
 
+OTHER = "tool_call"
+"""Cursor prints such messages too, but calls beside them, in a form of its own."""
+
+
 class ClaudeCode:
     """Anthropic messages, one block a line; a sub-agent's are a chain and a turn of their own."""
 
@@ -37,7 +41,7 @@ class ClaudeCode:
         return any(
             ("parentUuid" in row and ("message" in row or "sessionId" in row))
             or (row.get("type") == "summary" and "leafUuid" in row)
-            or row.get("type") in BEFORE
+            or (row.get("type") in BEFORE and ("sessionId" in row or "snapshot" in row))
             or _printed(row)
             for row in glance(document)
         )
@@ -50,6 +54,11 @@ class ClaudeCode:
                 yield Unreadable(str(document.path), line, "no event")
                 continue
             session = session or text(row.get("sessionId")) or text(row.get("session_id"))
+            if row.get("type") == OTHER:
+                yield Unreadable(
+                    str(document.path), line, "a session of Cursor, whose calls are not read"
+                )
+                return
             chains.add(row)
         name = Names(document).name(session)
         calls, replies = chains.told()
@@ -83,6 +92,10 @@ class _Chains:
         self._replies: dict[tuple[int, int], int] = {}
 
     def add(self, row: dict[str, Any]) -> None:
+        if row.get("type") == "result":
+            # What is printed of a session has no words of the user; with this a turn ends.
+            self._main.pairing.user()
+            return
         chain = self._of(row)
         message = mapping(row.get("message"))
         if row.get("type") not in ("user", "assistant") or any(

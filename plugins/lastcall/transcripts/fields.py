@@ -17,6 +17,9 @@ NAMELESS = "?"
 UNTOLD = "[not told]"
 """Stands for arguments that a transcript does not tell."""
 
+CALLBACK = frozenset({"input_str", "tags", "metadata", "kwargs", "inputs"})
+"""What LangChain's callback is told of the beginning of a tool."""
+
 DECODER = msgspec.json.Decoder()
 
 VAST = 16 * 1024 * 1024
@@ -36,6 +39,12 @@ def objects(value: Any) -> list[dict[str, Any]]:
 def mapping(value: Any) -> dict[str, Any]:
     """An object, or an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def parted(content: str) -> list[str]:
+    """The lines of a text. `str.splitlines` ends one at a form feed and at the line separators of Unicode, too, which
+    may be inside of JSON."""
+    return content.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def text(value: Any) -> str | None:
@@ -162,8 +171,7 @@ def called(value: Any) -> dict[str, Any]:
     args = printed(value)
     if args is None:
         return {"input": value}
-    if "input_str" in args:
-        # LangChain's callback, with what it tells of its run.
+    if "input_str" in args and args.keys() <= CALLBACK:
         inner = args.get("inputs")
         inner = inner if isinstance(inner, dict) else printed(args["input_str"])
         return {"input": args["input_str"]} if inner is None else inner

@@ -19,7 +19,9 @@ AROUND = frozenset({"output", "kwargs"})
 KINDS = frozenset({"human", "ai", "tool", "system", "function", "chat", "remove"})
 
 PRINTED = re.compile(
-    r"content=(?P<content>'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")"
+    # A text, or a list of blocks that hold no lists.
+    r"content=(?P<content>'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
+    r"|\[(?:[^'\"\[\]]|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")*+\])"
     r"(?P<before>(?: .*)?) tool_call_id='[^']*'(?P<behind>.*)",
     re.DOTALL,
 )
@@ -84,10 +86,10 @@ def unwrapped(value: Any) -> tuple[Any, bool | None]:
     return words(fields["content"]), status == "error" if status else None
 
 
-def _literal(content: str) -> str:
+def _literal(content: str) -> Any:
     try:
-        return str(ast.literal_eval(content))
-    except (ValueError, SyntaxError):
+        return words(ast.literal_eval(content))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         return content
 
 

@@ -97,10 +97,11 @@ def _of(seen: Seen, name: str) -> Any:
 
 
 def _hidden(all_seen: list[Seen]) -> bool:
-    """Whether contents were left out of all calls: the client can be told to."""
-    tools = [seen for seen in all_seen if seen.get("type") == "TOOL"]
-    told = ((seen.get("input"), seen.get("output"), _of(seen, "statusMessage")) for seen in tools)
-    return bool(tools) and not any(one is not None for all_of in told for one in all_of)
+    """Whether what went in was left out of all that is told, and not of tools without parameters alone: the
+    client can be told to."""
+    return any(seen.get("type") == "TOOL" for seen in all_seen) and not any(
+        seen.get("input") is not None for seen in all_seen
+    )
 
 
 def _heard(all_seen: list[Seen]) -> Pairing:

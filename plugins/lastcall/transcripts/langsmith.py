@@ -93,10 +93,11 @@ def _first(order: Any) -> str | None:
 
 
 def _hidden(runs: list[Run]) -> bool:
-    """Whether contents were left out of all calls: the client can be told to."""
-    tools = [run for run in runs if run.get("run_type") == "tool"]
-    told = any(run.get(key) for run in tools for key in ("inputs", "outputs", "error"))
-    return bool(tools) and not told
+    """Whether what went in was left out of all runs, and not of tools without parameters alone: the client can
+    be told to."""
+    return any(run.get("run_type") == "tool" for run in runs) and not any(
+        run.get("inputs") for run in runs
+    )
 
 
 def _heard(runs: list[Run]) -> Pairing:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from lastcall.transcripts.conversations import GLANCE, Names, glance, records
-from lastcall.transcripts.fields import decoded, mapping, objects, seconds, text, words
+from lastcall.transcripts.fields import decoded, mapping, objects, parted, seconds, text, words
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Aspect, Document, Transcript, Unreadable
 
@@ -37,7 +37,16 @@ STAMP = re.compile(
 )
 """The time with which a line of a log begins."""
 
+AREAS = (
+    "tools/", "resources/", "prompts/", "notifications/", "sampling/", "roots/", "logging/", "completion/",
+    "elicitation/",
+)  # fmt: skip
+"""How the methods of MCP begin."""
+
 MARK = '"jsonrpc"'
+
+CODE = ("'", '"', "(", "=", "[", ",")
+"""What stands before a message in a program or a command, where none was sent."""
 
 SCANNER = json.JSONDecoder()
 
@@ -52,13 +61,13 @@ class McpLog:
     def sniff(self, document: Document) -> bool:
         """Objects that are JSON-RPC messages of MCP, or hold one."""
         records = glance(document)
-        if not records and _log(document, lines := document.start().splitlines()):
+        if not records and _log(document, lines := parted(document.start())):
             records = [record for _, record in islice(_logged(lines), GLANCE)]
         seen = [message for record in records for message, _ in _messages(record)]
-        methods = [message["method"] for message in seen if isinstance(message.get("method"), str)]
-        return any("/" in method or method == "initialize" for method in methods) or (
+        asked = [message for message in seen if isinstance(message.get("method"), str)]
+        return any(map(_ask, asked)) or (
             # A log may begin after its first requests.
-            not methods and any(_answer(message) for message in seen)
+            not asked and any(map(_answer, seen))
         )
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
@@ -66,7 +75,7 @@ class McpLog:
         file, names = str(document.path), Names(document)
         sessions: dict[str, Session] = {}
         told = document.value is not None or document.rows
-        for line, record in records(document) if told else _logged(document.text.splitlines()):
+        for line, record in records(document) if told else _logged(parted(document.text)):
             found = _messages(record)
             if not found:
                 yield Unreadable(file, line, "no JSON-RPC message")
@@ -81,7 +90,8 @@ class McpLog:
                     calls = sessions.pop(name).pairing.calls()
                     yield Transcript(file, names.name(name or None), self.name, calls)
                     session = sessions[name] = Session()
-                session.add(message, around)
+                if not session.again(message):
+                    session.add(message, around)
         for name, session in sessions.items():
             yield Transcript(file, names.name(name or None), self.name, session.pairing.calls())
 
@@ -95,6 +105,16 @@ class Session:
         """The requests without an answer by their ids, the last one last: calls by their own id, others as None. Both
         sides count from 0, and what a server asks in the middle of a call is answered before it."""
 
+        self._asked: dict[str, dict[str, Any]] = {}
+        """The calls without an answer by the ids of their requests."""
+
+        self._answered = False
+
+    def again(self, message: dict[str, Any]) -> bool:
+        """Whether it is a call that waits for its answer: a log may have each message twice, from both sides. Where
+        it has no answers, nothing is known of that."""
+        return self._answered and self._asked.get(str(message.get("id"))) == message
+
     def add(self, message: dict[str, Any], around: dict[str, Any]) -> None:
         """Hear a message; *around*: what a logger put round it."""
         # Ids count from 0 in every session, and a client that connects again may start anew.
@@ -106,12 +126,17 @@ class Session:
             params = mapping(message.get("params"))
             own = f"{id_}@{len(self.pairing)}"
             waiting.append(own)
+            self._asked[id_] = message
             ts = next((seconds(around[key]) for key in TIMES if key in around), None)
             self.pairing.reply()
             self.pairing.call(params.get("name"), params.get("arguments"), id=own, ts=ts)
-        elif "method" in message:
+            return
+        if "method" in message:
             waiting.append(None)
-        elif waiting and (asked := waiting.pop()):
+            return
+        self._answered = True
+        self._asked.pop(id_, None)
+        if waiting and (asked := waiting.pop()):
             error, result = message.get("error"), message.get("result")
             if error is not None:
                 self.pairing.answer(error, id=asked, failed=True)
@@ -144,6 +169,14 @@ def _messages(record: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return found
 
 
+def _ask(message: dict[str, Any]) -> bool:
+    """Whether a request is one of MCP: servers of languages and other agents speak JSON-RPC, too."""
+    method: str = message["method"]
+    if method == "initialize":
+        return "processId" not in mapping(message.get("params"))
+    return method.startswith(AREAS)
+
+
 def _answer(message: dict[str, Any]) -> bool:
     result = mapping(message.get("result"))
     return isinstance(result.get("content"), list) and "id" in message
@@ -154,8 +187,11 @@ def _log(document: Document, lines: list[str]) -> bool:
     if document.value is not None or document.rows:
         return False
     return any(
-        MARK in line and (before := line.partition("{")[0].strip()) and "`" not in before
+        (before := line.partition("{")[0].strip())
+        and "`" not in before
+        and not before.endswith(CODE)
         for line in lines
+        if MARK in line
     )
 
 

@@ -76,6 +76,7 @@ HIDDEN = "__REDACTED__"
 
 OPERATION = "gen_ai.operation.name"
 CALL = "gen_ai.tool.call.id"
+LEVEL = "langfuse.observation.level"
 
 KINDS = (
     (OPERATION, "execute_tool"),
@@ -113,6 +114,10 @@ TOKENS = (
 MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 COSTS = ("gen_ai.usage.cost", "llm.cost.total")
 
+HTTP = ("http.request.method", "http.method")
+HOPS = 8
+"""Requests of HTTP between a call that a client drew and the same one that a server did."""
+
 WANTED = ("tool_calls", "tool-calls", "tool_call", "tool_use", "function_call")
 """Why a request ended that asked for tools."""
 
@@ -146,12 +151,11 @@ class OtelSpans:
                 yield found
                 continue
             trace, spans = found
-            calls, replies = _told(spans)
+            lacks = _lacking(spans)
+            calls, replies = _told(spans, blind=bool(lacks))
             known += len(calls)
             asked += any(span.wanted for span in spans)
-            yield Transcript(
-                file, names.name(trace or None), self.name, calls, replies, _lacking(spans)
-            )
+            yield Transcript(file, names.name(trace or None), self.name, calls, replies, lacks)
         if asked and not known:
             problem = (
                 "models asked for tools, and which is not told: record messages, or calls of tools"
@@ -172,7 +176,8 @@ class _Span(Struct, frozen=True):
     id: str | None
     parent: str | None
     start: float | None
-    name: str | None
+    tool: str | None
+    """The tool it is a call of, if any."""
     attributes: dict[str, Any]
     failed: bool | None
     error: str | None
@@ -190,10 +195,21 @@ class _Span(Struct, frozen=True):
         return self.asks and any(reason in WANTED for reason in _listed(ended))
 
     @property
+    def given(self) -> Any:
+        """With what its tool was called, as it is written."""
+        return next((self.attributes[k] for k in ARGUMENTS if k in self.attributes), None)
+
+    @property
+    def made(self) -> Any:
+        """What its tool answered, as it is written."""
+        made = next((self.attributes[k] for k in RESULTS if k in self.attributes), None)
+        return None if made == HIDDEN else made
+
+    @property
     def called(self) -> bool:
-        """Whether it says with what its tool was called, or what came of it."""
-        told = (self.attributes.get(key) for key in (*ARGUMENTS, *RESULTS))
-        return any(one is not None and one != HIDDEN for one in told)
+        """Whether it says with what its tool was called; what has no parameters may have a result alone."""
+        given = self.given
+        return given != HIDDEN and (given is not None or self.made is not None)
 
     @property
     def usage(self) -> Usage | None:
@@ -210,25 +226,13 @@ class _Span(Struct, frozen=True):
         """What the request cost."""
         return next((amount(self.attributes[k]) for k in COSTS if k in self.attributes), None)
 
-    @property
-    def tool(self) -> str | None:
-        """The tool it is a call of, None for any other span."""
-        told = any(self.attributes.get(key) == value for key, value in KINDS)
-        # Older ones of Pydantic AI, and made by hand, have the tool's name alone.
-        alone = "gen_ai.tool.name" in self.attributes and OPERATION not in self.attributes
-        if not told and not alone:
-            return None
-        said = next((text(self.attributes[k]) for k in NAMES if self.attributes.get(k)), None)
-        return said or (self.name or "").removeprefix(NAMED) or NAMELESS
-
 
 def _is_span(value: dict[str, Any]) -> bool:
     named = "name" in value or "operationName" in value
     known = ("spanId", "spanID", "span_id", "context.span_id")
-    return named and (
-        any(key in value for key in known)
-        or any(key in mapping(value.get("context")) for key in known)
-    )
+    # A table by its columns has all ids under one name.
+    ids = (place.get(key) for place in (value, mapping(value.get("context"))) for key in known)
+    return named and any(isinstance(one, str | int) for one in ids)
 
 
 def _spans(value: Any) -> list[_Span]:
@@ -275,10 +279,12 @@ def _span(value: dict[str, Any]) -> _Span:
         start=seconds(
             value.get("startTimeUnixNano") or value.get("start_time") or value.get("startTime")
         ),
-        name=text(value.get("name") or value.get("operationName")),
+        tool=_tool(text(value.get("name") or value.get("operationName")), attributes),
         attributes=attributes,
         failed=_failed(value, attributes),
-        error=text(said) or _said(value),
+        error=text(said)
+        or _said(value)
+        or text(attributes.get("langfuse.observation.status_message")),
     )
 
 
@@ -292,6 +298,17 @@ def _row(value: dict[str, Any]) -> dict[str, Any]:
         elif not dot:
             made.setdefault(key, inside)
     return made
+
+
+def _tool(name: str | None, attributes: dict[str, Any]) -> str | None:
+    """The tool that a span is a call of, None for any other span."""
+    told = any(attributes.get(key) == value for key, value in KINDS)
+    # Older ones of Pydantic AI, and made by hand, have the tool's name alone.
+    alone = "gen_ai.tool.name" in attributes and OPERATION not in attributes
+    if not told and not alone:
+        return None
+    said = next((text(attributes[key]) for key in NAMES if attributes.get(key)), None)
+    return said or (name or "").removeprefix(NAMED) or NAMELESS
 
 
 def _said(value: dict[str, Any]) -> str | None:
@@ -344,7 +361,12 @@ def _failed(value: dict[str, Any], attributes: dict[str, Any]) -> bool | None:
         or value.get("status_code")
         or attributes.get("otel.status_code")
     )
-    if code in ERRORS or attributes.get("error") is True or attributes.get("error.type"):
+    told = (
+        attributes.get("error") is True,
+        attributes.get("error.type"),
+        attributes.get(LEVEL) == "ERROR",
+    )
+    if code in ERRORS or any(told):
         return True
     return False if code in OKAY else None
 
@@ -355,19 +377,20 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _lacking(spans: list[_Span]) -> frozenset[Aspect]:
-    """Whether contents were left out of all calls, as instrumentations do unless told otherwise."""
+    """Whether arguments were left out of all calls, as instrumentations do unless told otherwise."""
     tools = [span for span in spans if span.tool is not None]
     left_out = bool(tools) and not any(span.called for span in tools)
     return frozenset({"arguments"}) if left_out else frozenset()
 
 
-def _told(spans: list[_Span]) -> tuple[tuple[RecordedCall, ...], tuple[RecordedReply, ...]]:
-    """The calls and the replies of a trace."""
-    tools = {span.id: span.tool for span in spans if span.id}
+def _told(
+    spans: list[_Span], *, blind: bool
+) -> tuple[tuple[RecordedCall, ...], tuple[RecordedReply, ...]]:
+    """The calls and the replies of a trace; *blind*: no arguments are told."""
+    placed = {span.id: span for span in spans if span.id}
     asked = {span.id for span in spans if span.asks}
     inside = any(span.tool for span in spans)
     pairing, spoken, seen = Pairing(), False, set[str]()
-    blind = bool(_lacking(spans))
     for span in sorted(spans, key=lambda one: one.start or 0.0):
         # What is sent again after a time-out is written twice.
         if span.id in seen:
@@ -381,7 +404,7 @@ def _told(spans: list[_Span]) -> tuple[tuple[RecordedCall, ...], tuple[RecordedR
                 hear(pairing, span.attributes, span.start)
             spoken = True
             pairing.spent(span.usage, cost=span.cost, ts=span.start)
-        if span.tool is None or (span.parent and tools.get(span.parent) == span.tool):
+        if span.tool is None or _around(span, placed) == span.tool:
             continue
         if not spoken:
             pairing.reply()
@@ -389,17 +412,26 @@ def _told(spans: list[_Span]) -> tuple[tuple[RecordedCall, ...], tuple[RecordedR
     return pairing.calls(), pairing.replies()
 
 
+def _around(span: _Span, placed: dict[str, _Span]) -> str | None:
+    """The tool of the call that *span* lies in, with nothing but requests of HTTP between, if any."""
+    above = placed.get(span.parent or "")
+    for _ in range(HOPS):
+        if above is None or above.tool is not None or not any(k in above.attributes for k in HTTP):
+            break
+        above = placed.get(above.parent or "")
+    return None if above is None else above.tool
+
+
 def _call(pairing: Pairing, span: _Span, *, blind: bool) -> None:
-    given = next((span.attributes[k] for k in ARGUMENTS if k in span.attributes), None)
+    given = span.given
     pairing.call(
         span.tool,
-        untold(len(pairing)) if blind else called(given),
+        untold(len(pairing)) if blind or given == HIDDEN else called(given),
         id=span.attributes.get(CALL) or span.id,
         ts=span.start,
         agent=span.attributes.get("gen_ai.agent.name"),
     )
-    told = next((span.attributes[k] for k in RESULTS if k in span.attributes), None)
-    result, failed = unwrapped(told)
+    result, failed = unwrapped(span.made)
     pairing.answer(
         span.error if result in (None, "") and span.failed else result,
         id=span.attributes.get(CALL) or span.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lastcall.transcripts.fields import decoded, mapping, objects
+from lastcall.transcripts.fields import decoded, mapping, objects, parted
 
 Event = dict[str, Any]
 
@@ -29,7 +29,7 @@ def streamed(text: str) -> dict[str, Any]:
 
 def events(text: str) -> Iterator[Event]:
     """The objects in the server-sent events of *text*."""
-    for line in text.splitlines():
+    for line in parted(text):
         data = line[len(DATA) :].strip() if line.startswith(DATA) else ""
         if not data or data == DONE:
             continue

@@ -46,8 +46,10 @@ class ToolLog:
     specificity = 5
 
     def sniff(self, document: Document) -> bool:
-        """Any of the first lines is a call."""
-        return any(map(_call, glance(document))) and not isinstance(document.value, list)
+        """Any of the first lines is a call; a program's own log has names and times, too, and levels."""
+        seen = [row for row in glance(document) if _call(row)]
+        told = any("args" in row or "level" not in row for row in seen)
+        return told and not isinstance(document.value, list)
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
         """One run a value of `run`; lines of several runs may be mixed."""
