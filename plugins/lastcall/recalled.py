@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from lastcall import status
 from lastcall.call import Call, Kind, Outcome
 from lastcall.policy import Policy
-from lastcall.replay import SHELL
+from lastcall.rehearsal import SHELL
 from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.transcripts.recorded import RecordedCall
 

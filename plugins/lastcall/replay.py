@@ -8,19 +8,17 @@ from itertools import groupby, islice
 from math import inf
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from lastcall.call import Call, Outcome, Where
 from lastcall.guard import Guard
 from lastcall.policy import Policy
+from lastcall.rehearsal import Rehearsal
 from lastcall.relived import Reliving
 from lastcall.stop import Scope, Stop
 from lastcall.stores.memory import MemoryStore
-from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.transcripts.recorded import Aspect, RecordedCall, RecordedReply, Transcript
 from lastcall.unjudged import asks, unjudged
-
-SHELL = ToolPolicy(shell=True)
+from lastcall.verdict import Verdict
 
 
 class ReplayedStop(Struct, frozen=True):
@@ -113,6 +111,7 @@ class Replayer:
     def __init__(self, policy: Policy | None = None) -> None:
         self._now = 0.0
         self._guard = Guard(policy, clock=lambda: self._now)
+        self._rehearsal = Rehearsal(self._guard)
         self._requests = asks(self._guard.policy)
         self._anew()
 
@@ -126,7 +125,7 @@ class Replayer:
         found = Found()
         runs: OrderedDict[str, None] = OrderedDict()
         where = Where()
-        self._now, self._failed = 0.0, False
+        self._now, self._rehearsal.failed = 0.0, False
         for index, (recorded, size) in enumerate(in_replies(transcript.calls)):
             # Recorded clocks jump; what happened later is never earlier.
             if recorded.ts is not None and recorded.ts > self._now:
@@ -138,25 +137,16 @@ class Replayer:
                 runs.move_to_end(run)
                 if len(runs) > OPEN:
                     self._guard.finish(runs.popitem(last=False)[0])
-            call = Call(
-                recorded.tool,
-                recorded.args,
-                where,
-                recorded.id,
-                "malformed" if recorded.malformed else "tool",
-                str(recorded.reply),
-                size=size,
-            )
             stop = None
             while replies and replies[0].reply <= recorded.reply:
                 stop = self._requested(where, replies.popleft()) or stop
-            stop = stop or self._judged(call, recorded)
+            stop = stop or found_in(self._judged(recorded, where, size))
             if stop is not None:
                 found.add(index, stop)
         for run in runs:
             self._guard.finish(run)
         self._anew()
-        lacks = transcript.lacks - {"errors"} if self._failed else transcript.lacks
+        lacks = transcript.lacks - {"errors"} if self._rehearsal.failed else transcript.lacks
         return found.replayed(transcript, self._guard.policy, lacks)
 
     def _relived(self, transcript: Transcript) -> Replayed:
@@ -166,7 +156,7 @@ class Replayer:
         runs: set[str | None] = set()
         for index, verdict in Reliving(self._guard, self._at).verdicts(transcript):
             runs.add(verdict.call.where.run)
-            stop = verdict.ending or verdict.stop
+            stop = found_in(verdict)
             if index is not None and stop is not None:
                 found.add(index, stop)
         for run in runs:
@@ -181,7 +171,7 @@ class Replayer:
     def _anew(self) -> None:
         """Forget everything: what is counted beyond one run, for a user perhaps, is no affair of another
         transcript, whose clock may be years behind."""
-        self._guard.store = self._store = MemoryStore(ttl=inf, keep=inf)
+        self._guard.store = self._store = self._rehearsal._store = MemoryStore(ttl=inf, keep=inf)
 
     def _requested(self, where: Where, reply: RecordedReply) -> Stop | None:
         """The stop of a request to the model, if any."""
@@ -190,25 +180,16 @@ class Replayer:
         if verdict.ticket is not None:
             outcome = Outcome(usage=reply.usage, cost=reply.cost)
             verdict = self._guard.observe(verdict.ticket, outcome)
-        return verdict.ending or verdict.stop
+        return found_in(verdict)
 
-    def _judged(self, call: Call, recorded: RecordedCall) -> Stop | None:
-        """The stop of one call, if any: the one that ends most, where several came together."""
-        guard = self._guard
-        verdict = guard.decide(call, SHELL if recorded.shell else PLAIN)
-        if verdict.ticket is not None:
-            outcome = guard.returned(
-                verdict.ticket,
-                recorded.result,
-                failed=recorded.failed,
-                status_code=recorded.status,
-            )
-            if outcome.kind == "error" or outcome.status is not None:
-                self._failed = True
-            if recorded.result is None:
-                outcome = replace(outcome, recorded=False)
-            verdict = guard.observe(verdict.ticket, outcome)
-        return verdict.stop and (verdict.ending or verdict.stop)
+    def _judged(self, recorded: RecordedCall, where: Where, size: int) -> Verdict:
+        """The verdict on one call."""
+        return self._rehearsal.judge(recorded, where, size)
+
+
+def found_in(verdict: Verdict) -> Stop | None:
+    """The stop of one call, if any: the one that ends most, where several came together."""
+    return verdict.stop and (verdict.ending or verdict.stop)
 
 
 def in_replies(calls: Sequence[RecordedCall]) -> Iterator[tuple[RecordedCall, int]]:

@@ -13,13 +13,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from lastcall.call import Call, Outcome
+from lastcall.call import Call, Outcome, Where
 from lastcall.guard import Guard
 from lastcall.lattice import REPEAT, Dial, aside, composed
 from lastcall.policy import SUPERSEDED, Policy
+from lastcall.rehearsal import Rehearsal
 from lastcall.replay import Replayer
 from lastcall.tool import PLAIN, ToolPolicy
-from lastcall.transcripts.recorded import Transcript
+from lastcall.transcripts.recorded import RecordedCall, Transcript
 from lastcall.verdict import Ticket, Verdict
 
 Levels = Mapping[Dial, int]
@@ -85,13 +86,14 @@ class Listening(Guard):
 
     def decide(self, call: Call, declared: ToolPolicy = PLAIN, **how: Any) -> Verdict:
         """As any guard, and listens."""
-        return self._heard(super().decide(call, declared, **how))
+        return self.heard(super().decide(call, declared, **how))
 
     def observe(self, ticket: Ticket, outcome: Outcome) -> Verdict:
         """As any guard, and listens."""
-        return self._heard(super().observe(ticket, outcome))
+        return self.heard(super().observe(ticket, outcome))
 
-    def _heard(self, verdict: Verdict) -> Verdict:
+    def heard(self, verdict: Verdict) -> Verdict:
+        """*verdict*, listened to."""
         for stop in verdict.shadow:
             if not stop.executed or stop.scope not in ("call", "tool"):
                 self.fired.add(stop.rule or "")
@@ -104,6 +106,7 @@ class Sounding(Replayer):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self._guard: Listening = Listening(policy, clock=lambda: self._now)
+        self._rehearsal = Rehearsal(self._guard)
         self._anew()
 
     def sound(self, transcript: Transcript) -> set[str]:
@@ -111,6 +114,9 @@ class Sounding(Replayer):
         self._guard.fired = set()
         self.replay(transcript)
         return self._guard.fired
+
+    def _judged(self, recorded: RecordedCall, where: Where, size: int) -> Verdict:
+        return self._guard.heard(super()._judged(recorded, where, size))
 
 
 def passes(tried: Sequence[Dial]) -> list[dict[Dial, int]]:

@@ -9,7 +9,7 @@ from itertools import compress, count, repeat
 from operator import is_not, itemgetter
 from typing import Any, Self, TypeVar
 
-from lastcall.contracts import Answer, Claim, Key, Release, Shard, Step, Take
+from lastcall.contracts import Answer, Claim, Key, Plan, Release, Shard, Step, Take
 from lastcall.stores.lifetime import KEEP, OWNED, TTL, span
 from lastcall.stores.tallies import counted, settled, window_of
 
@@ -102,38 +102,47 @@ class MemoryStore:
         """
         acquired = self._lock.acquire(False) or self._acquire()
         try:
-            if now >= self._due:
-                self._age(now)
-            # Nearly all keys of a decision share one shard, and are one object's. What is here runs for
-            # every call twice, and Python takes longer for steps of its own than for what C does.
-            home = keys[0][0]
-            records = self._owned.young.get(home) or self._find(home) or NOTHING
-            found = list(map(records.get, keys))
-            others = list(compress(count(), map(is_not, map(SHARD, keys), repeat(home))))
-            for index in others:
-                found[index] = self._get(keys[index])
-            plan = step(found)
-            writes, claims, answer = plan.writes, plan.claims, GRANTED
-            if claims or plan.releases:
-                answer = self._settle(plan.releases, claims, now)
-                if answer.refused is not None:
-                    writes = plan.otherwise(answer.refused) if plan.otherwise else ()
-            if writes:
-                if records is NOTHING:
-                    records = self._shard(home)
-                for index, state in writes:
-                    key = keys[index]
-                    held = self._shard(key[0]) if others and index in others else records
-                    if state is None:
-                        held.pop(key, None)
-                    else:
-                        held[key] = state
-                if not records:
-                    self._of(home).young.pop(home, None)
-            return plan.value, answer
+            plan = step(self.read(keys, now))
+            return plan.value, self.carry_out(keys, plan, now)
         finally:
             if acquired:
                 self._lock.release()
+
+    def read(self, keys: Sequence[Key], now: float) -> list[Any]:
+        """The records of *keys*, for who is alone with the store; others `update`."""
+        if now >= self._due:
+            self._age(now)
+        # Nearly all keys of a decision share one shard, and are one object's. What is here runs for
+        # every call twice, and Python takes longer for steps of its own than for what C does.
+        home = keys[0][0]
+        records = self._owned.young.get(home) or self._find(home) or NOTHING
+        found = list(map(records.get, keys))
+        for index in compress(count(), map(is_not, map(SHARD, keys), repeat(home))):
+            found[index] = self._get(keys[index])
+        return found
+
+    def carry_out(self, keys: Sequence[Key], plan: Plan[Any], now: float) -> Answer:
+        """Do what *plan*, made from what was read, wants done with the records of *keys*; for who is alone
+        with the store. Raises as `update` does."""
+        writes, answer = plan.writes, GRANTED
+        if plan.claims or plan.releases:
+            answer = self._settle(plan.releases, plan.claims, now)
+            if answer.refused is not None:
+                writes = plan.otherwise(answer.refused) if plan.otherwise else ()
+        if writes:
+            home = keys[0][0]
+            records = self._shard(home)
+            for index, state in writes:
+                key = keys[index]
+                shard = key[0]
+                held = records if shard is home else self._shard(shard)
+                if state is None:
+                    held.pop(key, None)
+                else:
+                    held[key] = state
+            if not records:
+                self._of(home).young.pop(home, None)
+        return answer
 
     async def aupdate(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
         """The same; memory never waits for anything but the lock."""
