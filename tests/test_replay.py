@@ -37,7 +37,7 @@ def test_runs_replayed_one_after_the_other_do_not_meet():
     for _ in range(3):
         done = replayer.replay(transcript(*[call(1, reply=n) for n in range(3)]))
         assert done.stops == ()
-    assert len(replayer._store) == 0
+    assert len(replayer._rehearsal.store) == 0
 
 
 def test_calls_of_one_reply_are_one_round():

@@ -67,7 +67,8 @@ class Rule(Protocol[S]):
     in the same step of the store. `pardoned(state, call) -> S | None` hears that a person let the call
     pass. `beside(tool) -> tuple[Rule, ...]` gives rules that come with this one, for calls of *tool*.
     `until(state, call) -> float | None` says when the time of the run is over, in epoch seconds.
-    `fleetwide() -> Rule` gives the rule as it is where several processes share the store. `whole`: True
+    `fleetwide() -> Rule` gives the rule as it is where several processes share the store. `familiar`: True
+    when it has nothing to say before a call that the past of its turn does not hold. `whole`: True
     when it judges calls as a whole, and not the further attempts that are made inside one.
     """
 
@@ -208,6 +209,12 @@ class Plan(Struct, Generic[T], frozen=True, gc=False):
     claims: Sequence[Claim] = ()
     releases: Sequence[Release] = ()
     otherwise: Callable[[int], Sequence[tuple[int, Any]]] | None = None
+
+    def written(self, refused: int | None) -> Sequence[tuple[int, Any]]:
+        """What is written where the claim of that index was refused; None: every claim was granted."""
+        if refused is None:
+            return self.writes
+        return () if self.otherwise is None else self.otherwise(refused)
 
 
 class Answer(Struct, frozen=True, gc=False):

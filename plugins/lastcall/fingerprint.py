@@ -7,7 +7,7 @@ Python, without recursion, for everything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from hashlib import sha256
 from json import dumps, loads
@@ -84,11 +84,9 @@ def loose(name: str, args: object, volatile: Collection[str] = (), *, strict: bo
     *strict* (a write) forgives names alone.
     """
     given = args if type(args) is dict and not volatile else arguments(args, volatile)
-    shape = _strict_shape if strict else _loose_shape
-    if type(given) is Unparsed:
-        data = b"unparsed" + (text(given.text) if strict else _folded(given.text))
-    else:
-        data = _shaped(given, shape)
+    data = None if strict else _plain_shape(given)
+    if data is None:
+        data = _any_shape(given, _strict_shape if strict else _loose_shape)
     return sha256(data + b"\0" + text(name)).hexdigest()[:16]
 
 
@@ -207,8 +205,10 @@ def _is_fresh(name: str) -> bool:
     return plain in _FRESH or plain.removeprefix("x") in _FRESH
 
 
-def _shaped(args: object, shape: _Shape) -> bytes:
+def _any_shape(args: object, shape: _Shape) -> bytes:
     """The shape of the arguments; of their canonical JSON where they are not plain values."""
+    if type(args) is Unparsed:
+        return b"unparsed" + (text(args.text) if shape is _strict_shape else _folded(args.text))
     try:
         return shape(args, 0)
     except _OddError:
@@ -250,6 +250,21 @@ _STRICT: Final[dict[type, Callable[[Any], bytes]]] = {**SCALARS, _Tag: _quoted}
 _LOOSE: Final[dict[type, Callable[[Any], bytes]]] = {**_STRICT, str: _folded}
 
 
+def _plain_shape(args: object) -> bytes | None:
+    """The loose shape of what nearly all arguments are: a dict of scalars under short names, none of them
+    fresh. None: they are something else."""
+    if type(args) is not dict or not args or not _NAMES.issuperset(map(type, args)):
+        return None
+    if max(map(len, args)) > _LONGEST_FRESH or any(map(_is_fresh, args)):
+        return None
+    try:
+        parts = [_LOOSE[type(item)](item) for item in args.values()]
+    except KeyError:
+        return None
+    parts.sort()
+    return b"{" + b",".join(parts) + b"}"
+
+
 def _loose_shape(value: object, depth: int) -> bytes:
     """Values alone, in a form that hides case, blanks and the order of scalars."""
     write = _LOOSE.get(type(value))
@@ -257,20 +272,10 @@ def _loose_shape(value: object, depth: int) -> bytes:
         return write(value)
     items = _items(value, depth)
     if type(items) is dict:
-        # Nearly all names are short and none is fresh, and nearly all arguments are scalars: what there is
-        # most of costs least.
-        values: Iterable[object] = items.values()
-        if items and (max(map(len, items)) > _LONGEST_FRESH or any(map(_is_fresh, items))):
-            values = [
-                item
-                for name, item in items.items()
-                if len(name) > _LONGEST_FRESH or not _is_fresh(name)
-            ]
         parts = [
             _loose_shape(item, depth + 1)
-            if (write := _LOOSE.get(type(item))) is None
-            else write(item)
-            for item in values
+            for name, item in items.items()
+            if len(name) > _LONGEST_FRESH or not _is_fresh(name)
         ]
         parts.sort()
         return b"{" + b",".join(parts) + b"}"

@@ -109,7 +109,9 @@ def joins(ticket: Ticket) -> bool:
         and call.key is not None
         and call.kind == "tool"
         and ticket.lineup.enforce
-        and any(asked.rule.name == "writes" and asked.enforced for _, asked in ticket.lineup.asks)
+        and any(
+            asked.rule.name == "writes" and asked.enforced for _, _, asked in ticket.lineup.asks
+        )
     )
 
 

@@ -21,8 +21,17 @@ from lastcall.stores.tallies import bucket
 from lastcall.turn import Ended, Turn, asked_of, identity_of
 from lastcall.verdict import WIDTH, Ticket
 
+ANSWERS = frozenset((Stop, Replay, Noted))
+"""What a rule says before a call, when it is more than a new state."""
+
+LESSONS = frozenset((Halt, Noted))
+"""The same of an outcome."""
+
 UNLIMITED = 2**62
 """The limit of a claim that is only counted, in shadow mode."""
+
+UNTAKEN: tuple[tuple[Release, ...], tuple[Take, ...], tuple[Any, ...]] = ((), (), ())
+"""What goes back, what is taken besides, and whose that is, where no tally settles anything."""
 
 
 class Decided(Struct, frozen=True, gc=False):
@@ -65,9 +74,11 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     shadow: tuple[Stop, ...] = ()
     notices: tuple[Notice, ...] = ()
     fresh = call.kind == "tool"
-    silent = fresh and records[lineup.quiet].count(None) == lineup.quieted
-    for before, asked in lineup.loud if silent else lineup.asks:
-        place = asked.place
+    if not fresh or records[lineup.quiet].count(None) != lineup.quieted:
+        asks = lineup.asks
+    else:
+        asks = lineup.loud if call.packed in turn.past.pairs else lineup.strange
+    for before, place, asked in asks:
         state = records[place] if place else None
         if state is None and place:
             if fresh and asked.rule.quiet:
@@ -79,21 +90,19 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
         if said is state:
             continue
         answer = type(said)
-        if answer is Stop:
+        if answer not in ANSWERS:
+            writes.append((place, said))
+        elif answer is Stop:
             if asked.enforced:
                 return refusal(call, turn, said, lineup, records, now, shadow)
             shadow = (*shadow, said)
-            continue
-        if answer is Replay:
-            if asked.enforced:
-                moved = [] if said.state is state else [(place, said.state)]
-                decided = Decided(call, shadow=shadow, replay=said.replayed)
-                return Plan(decided, answered(call, turn, identity, moved))
-            continue
-        if answer is Noted:
+        elif answer is Noted:
             notices += (said.notice,)
-            said = said.state
-        writes.append((place, said))
+            writes.append((place, said.state))
+        elif asked.enforced:
+            moved = [] if said.state is state else [(place, said.state)]
+            decided = Decided(call, shadow=shadow, replay=said.replayed)
+            return Plan(decided, answered(call, turn, identity, moved))
     if worn is not None:
         # Only now: what was carried out is answered, however often a node is run again.
         return refusal(call, turn, worn, lineup, records, now, shadow)
@@ -174,8 +183,7 @@ def observing(
     well = outcome.kind == "ok" and outcome.grade is None
     fresh = kind == "tool"
     calm = well and records[lineup.quiet].count(None) == lineup.quieted
-    for after, asked in lineup.curious if calm else lineup.learns:
-        place = asked.place
+    for after, place, asked in lineup.curious if calm else lineup.learns:
         state = records[place]
         if state is None:
             if well and asked.rule.quiet:
@@ -186,11 +194,11 @@ def observing(
         said = after(state, call, outcome, now)
         if said is state:
             continue
-        if type(said) is Halt:
-            (stops if asked.enforced else shadow).append(said.stop)
-            said = said.state
-        elif type(said) is Noted:
-            notices.append(said.notice)
+        if type(said) in LESSONS:
+            if type(said) is Halt:
+                (stops if asked.enforced else shadow).append(said.stop)
+            else:
+                notices.append(said.notice)
             said = said.state
         writes.append((place, said))
     turn: Turn | None = records[0]
@@ -209,13 +217,15 @@ def observing(
                 settled = settled.stopped(each)
         if settled is not turn:
             writes.append((0, settled))
-    releases, takes, owners = settling(ticket, lineup, outcome, now, over=turn is None)
+    releases, takes, owners = (
+        settling(ticket, lineup, outcome, now, over=turn is None) if lineup.settles else UNTAKEN
+    )
     for overdue in lineup.overdue:
         late = overdue(call, ticket.time, now)
         if late is not None:
             notices.append(Notice("alert", late))
-    if not notices and not takes:
-        return Plan(Decided(call, tuple(stops), tuple(shadow)), writes, (), releases)
+    if not (stops or shadow or notices or takes):
+        return Plan(Decided(call), writes, (), releases)
     counts = [notice.count for notice in notices if notice.count is not None]
     claims = (*counts, *takes)
     decided = Decided(
@@ -226,15 +236,15 @@ def observing(
 
 def settling(
     ticket: Ticket, lineup: Lineup, outcome: Outcome, now: float, *, over: bool
-) -> tuple[list[Release], list[Take], list[Any]]:
+) -> tuple[Sequence[Release], Sequence[Take], Sequence[Any]]:
     """What goes back, what is taken besides, and whose each of that is. *over*: the run is, and its own
     counters with it."""
     call, since = ticket.call, ticket.time
     releases: list[Release] = []
     takes: list[Take] = []
     owners: list[Any] = []
-    for tally in lineup.tallies:
-        for move in tally.settle(call, outcome, since):
+    for settle, tally in lineup.settles:
+        for move in settle(call, outcome, since):
             if over and move.key[0] == call.shard:
                 continue
             if not isinstance(move, Take):
@@ -281,8 +291,8 @@ def pardoning(
     kept = {stop.rule for stop in stops if stop.reason == "in_progress" or (ends and stop.key)}
     rules = {stop.rule for stop in stops} - kept
     writes: list[tuple[int, Any]] = []
-    for _, asked_ in lineup.asks:
-        rule, place = asked_.rule, asked_.place
+    for _, place, asked_ in lineup.asks:
+        rule = asked_.rule
         # Refusals that a person took back are none that the model ignored.
         if rule.name in rules or isinstance(rule, Refusals):
             if not place:
@@ -338,8 +348,8 @@ def refusal(
     """*stop* is the answer: refusal counters and closed scopes move, limits do not."""
     writes: list[tuple[int, Any]] = []
     stops = [stop]
-    for _, asked in lineup.asks:
-        rule, place = asked.rule, asked.place
+    for _, place, asked in lineup.asks:
+        rule = asked.rule
         if not place or call.kind not in rule.kinds:
             continue
         state = records[place]
@@ -420,7 +430,7 @@ def claimed(call: Call, lineup: Lineup) -> tuple[tuple[Claim, ...], tuple[Any, .
     for tally in lineup.tallies:
         if call.kind in tally.kinds:
             takes = tally.takes(call)
-            if not (lineup.enforce and tally.enforce):
+            if not (lineup.binding or (lineup.enforce and tally.enforce)):
                 takes = tuple(replace(claim, limit=UNLIMITED) for claim in takes)
             claims += takes
             owners += (tally,) * len(takes)

@@ -22,7 +22,7 @@ from lastcall.call import Call, Kind, Outcome, Where, as_text, in_text
 from lastcall.contracts import Answer, Claim, Clock, Key, Notice, Shard, Step, Store
 from lastcall.events import Event, log
 from lastcall.flights import Flights, joins, landed, landing
-from lastcall.fold import UNLIMITED, Decided, deciding, observing, raised_by, raising
+from lastcall.fold import Decided, deciding, observing, raised_by, raising
 from lastcall.idempotency import keyed
 from lastcall.known import KnownTools
 from lastcall.lasting import Lasting
@@ -772,11 +772,11 @@ class Guard:
                 stops = spending.full(decided, answer, refused, self.clock())
             left = spending.left(lineup, decided, answer)
             return self._left(self._reporter.refused(call, stops, shadow, left, answer.standby))
+        if not lineup.binding:
+            shadow += spending.stepped_over(decided, answer, self.clock())
         for tally, claim, observed in zip(
             decided.owners, decided.claims, answer.observed, strict=True
         ):
-            if claim.limit == UNLIMITED:
-                shadow += spending.stepped_over(call, tally, claim, observed, self.clock())
             if observed == tally.alert_at(call, claim):
                 self._alert(ticket, tally, claim, observed)
         if decided.replay is not None:

@@ -45,7 +45,9 @@ def declined(ticket: Ticket) -> tuple[int, ...]:
 def rule_of(ticket: Ticket, name: str) -> Any:
     """The rule of that name that looks at calls of the tool of *ticket*; None where there is none."""
     lineup = ticket.lineup
-    return lineup and next((each.rule for _, each in lineup.asks if each.rule.name == name), None)
+    return lineup and next(
+        (each.rule for _, _, each in lineup.asks if each.rule.name == name), None
+    )
 
 
 class Trip(Struct, frozen=True, gc=False):

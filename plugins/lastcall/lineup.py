@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Claim, Key, Part
+from lastcall.contracts import Claim, Key, Part, Release, Take
 from lastcall.money import Amount
 from lastcall.rules.near import Near
 from lastcall.rules.settings import Settings
@@ -42,13 +42,15 @@ class Lineup(Struct, frozen=True, gc=False):
     classes costs more than most of them do.
     """
 
-    asks: tuple[tuple[Before, Asked], ...]
-    """`before` of each rule."""
-    loud: tuple[tuple[Before, Asked], ...]
+    asks: tuple[tuple[Before, int, Asked], ...]
+    """`before` of each rule, and the place of its record."""
+    loud: tuple[tuple[Before, int, Asked], ...]
     """Those of rules that are asked even where they have no record."""
-    learns: tuple[tuple[After, Asked], ...]
-    """`after` of each rule that has one."""
-    curious: tuple[tuple[After, Asked], ...]
+    strange: tuple[tuple[Before, int, Asked], ...]
+    """Those of them that are asked about a call which the turn's past does not hold."""
+    learns: tuple[tuple[After, int, Asked], ...]
+    """`after` of each rule that has one, and the place of its record."""
+    curious: tuple[tuple[After, int, Asked], ...]
     """Those of rules that learn even where they have no record, and all went well."""
     quiet: slice
     """The places of the records of quiet rules."""
@@ -62,14 +64,20 @@ class Lineup(Struct, frozen=True, gc=False):
     enforce: bool
     near: bool
     """Whether a rule will ask for the looser fingerprint."""
+    binding: bool = True
+    """Whether every limit of the tallies is enforced."""
     attempts: int | None = None
     """How often one call may be started; None: as often as it likes."""
+    calls: tuple[tuple[int, str], ...] = ()
+    """The places of records of one call in its turn, and whose they are."""
     threads: tuple[tuple[int, str], ...] = ()
     """The places of records of the thread, where there is one, and whose they are."""
     shared: tuple[tuple[int, Callable[[Call], Key]], ...] = ()
     """The places of records outside the run, and what names each."""
     ends: tuple[tuple[Closing, Asked], ...] = ()
     """`ended` of each rule that has one."""
+    settles: tuple[tuple[Callable[[Call, Outcome, float], Sequence[Release | Take]], Any], ...] = ()
+    """`settle` of each tally that gives back or takes besides, and whose it is."""
     overdue: tuple[Callable[[Call, float, float], str | None], ...] = ()
     unplaced: tuple[Callable[[Call], tuple[str, ...]], ...] = ()
     """The methods of those names, of each tally that has them."""
@@ -109,9 +117,10 @@ class Lineup(Struct, frozen=True, gc=False):
         ]
         quieted = sum(rule.quiet for rule, _ in kept)
         recorded = [each for each in asked if each.place]
-        asks = tuple((each.rule.before, each) for each in asked)
+        asks = tuple((each.rule.before, each.place, each) for each in asked)
+        loud = tuple(each for each in asks if not (each[1] and each[2].rule.quiet))
         learns = tuple(
-            (each.rule.after, each)
+            (each.rule.after, each.place, each)
             for each in recorded
             if getattr(type(each.rule), "after", None) is not Settings.after
         )
@@ -119,9 +128,10 @@ class Lineup(Struct, frozen=True, gc=False):
         about = [ABOUT.index(part) for _, part in kept if part is not None and part != "none"]
         return cls(
             asks=asks,
-            loud=tuple(each for each in asks if not (each[1].place and each[1].rule.quiet)),
+            loud=loud,
+            strange=tuple(each for each in loud if not getattr(each[2].rule, "familiar", False)),
             learns=learns,
-            curious=tuple(each for each in learns if not each[1].rule.quiet),
+            curious=tuple(each for each in learns if not each[2].rule.quiet),
             quiet=slice(1, 1 + quieted),
             quieted=quieted,
             names=tuple(rule.name for rule, _ in kept),
@@ -129,13 +139,20 @@ class Lineup(Struct, frozen=True, gc=False):
             subjects=itemgetter(*about, 0, 0),
             tallies=tallies,
             enforce=enforce,
+            binding=enforce and all(tally.enforce for tally in tallies),
             near=any(isinstance(rule, Near) for rule in looking),
             attempts=attempts,
+            calls=tuple((places[id(rule)], rule.name) for rule, part in kept if part == "call"),
             threads=tuple((places[id(rule)], rule.name) for rule, part in kept if part == "thread"),
             shared=tuple(
                 (places[id(rule)], rule.shared) for rule, part in kept if part == "shared"
             ),
             ends=tuple((each.rule.ended, each) for each in recorded if hasattr(each.rule, "ended")),
+            settles=tuple(
+                (tally.settle, tally)
+                for tally in tallies
+                if getattr(type(tally), "settle", None) is not Settings.settle
+            ),
             overdue=tuple(tally.overdue for tally in tallies if hasattr(tally, "overdue")),
             unplaced=tuple(tally.unplaced for tally in tallies if hasattr(tally, "unplaced")),
             untils=tuple(
@@ -160,9 +177,24 @@ def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
         (shard, "turn"),
         *zip(repeat(shard), lineup.names, lineup.subjects(about), strict=False),
     ]
-    if where.thread is not None:
+    beyond_run(keys, call, lineup)
+    return tuple(keys)
+
+
+def keys_like(known: Sequence[Key], call: Call, lineup: Lineup) -> list[Key]:
+    """The same from those *known* of another call of the tool, made in the same place."""
+    keys, shard, about = list(known), call.shard, (call.where.turn, call.fingerprint)
+    for place, name in lineup.calls:
+        keys[place] = (shard, name, about)
+    beyond_run(keys, call, lineup)
+    return keys
+
+
+def beyond_run(keys: list[Key], call: Call, lineup: Lineup) -> None:
+    """Put into *keys* those of records that outlive the run."""
+    thread = call.where.thread
+    if thread is not None:
         for place, name in lineup.threads:
-            keys[place] = (("thread", where.thread), name, print_)
+            keys[place] = (("thread", thread), name, call.fingerprint)
     for place, named in lineup.shared:
         keys[place] = named(call)
-    return tuple(keys)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall import spending, status
-from lastcall.call import Call, Outcome, Where
-from lastcall.fold import UNLIMITED, deciding, observing
+from lastcall.call import NOWHERE, Call, Outcome, Where
+from lastcall.contracts import Key, Shard
+from lastcall.fingerprint import exact, loose
+from lastcall.fold import deciding, observing
 from lastcall.guard import Guard
 from lastcall.idempotency import keyed
 from lastcall.known import KnownTools
-from lastcall.lineup import keys_of
+from lastcall.lineup import Lineup, keys_like, keys_of
+from lastcall.past import packed
+from lastcall.policy import Policy
 from lastcall.stop import Stop
+from lastcall.stores.memory import MemoryStore
 from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.transcripts.recorded import RecordedCall
 from lastcall.verdict import Ticket, Verdict
@@ -19,78 +25,106 @@ from lastcall.verdict import Ticket, Verdict
 SHELL = ToolPolicy(shell=True)
 
 
+class Alike(Struct, frozen=True, gc=False):
+    """What calls of one tool in one place have in common."""
+
+    policy: ToolPolicy
+    by: Policy
+    lineup: Lineup
+    keys: tuple[Key, ...]
+    shard: Shard
+    """One object for all of them, by which stores find it faster."""
+
+
 class Rehearsal:
-    """Judges recorded calls as *guard* would, by its policy, its store and its clock, at two thirds of the
-    cost: there is no report to keep, no listener, no other thread, and no body that runs."""
+    """Judges recorded calls as *guard* would, by its policy, for half of what that costs: there is no report
+    to keep, no listener, no other thread, and no body that runs."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._known = KnownTools(lambda: guard.store)
-        self._store = guard.store
+        self._where = NOWHERE
+        self._alike: dict[tuple[str, bool, bool], Alike] = {}
+        self.begin(MemoryStore())
+
+    def begin(self, store: MemoryStore) -> None:
+        """Forget everything, and go on with *store*."""
+        self._guard.store = self.store = store
+        self.now = 0.0
+        """The time of what is judged next, in epoch seconds."""
         self.failed = False
         """Whether a call failed, or had a status."""
 
     def judge(self, recorded: RecordedCall, where: Where, size: int) -> Verdict:
         """The verdict on *recorded*, which was made in *where* (of text alone) in a reply of *size* calls:
         the refusal, else what its answer led to."""
-        store = self._store
-        declared = SHELL if recorded.shell else PLAIN
-        call = Call(
-            recorded.tool,
-            recorded.args,
-            where,
-            recorded.id,
-            "malformed" if recorded.malformed else "tool",
-            str(recorded.reply),
-            size=size,
-        )
+        store, now = self.store, self.now
         try:
-            ticket = self._ticket(call, declared)
-            if ticket.lineup.priced:
+            ticket = self._ticket(recorded, where, size)
+            keys, lineup = ticket.keys, ticket.lineup
+            if lineup.priced:
                 # What a call costs is worked out in one place.
-                return self._guarded(call, declared, recorded)
-            now, keys, lineup = ticket.time, ticket.keys, ticket.lineup
+                return self._guarded(recorded, where, size)
             records = store.read(keys, now)
             plan = deciding(ticket.call, lineup, now, records)
-            answer = store.carry_out(keys, plan, now)
+            answer = store.granted(plan, now)
+            decided = plan.value
+            stops, shadow = decided.stops, decided.shadow
+            if answer.refused is not None:
+                stops = spending.full(decided, answer, answer.refused, now)
+            elif not (stops or lineup.binding):
+                shadow += spending.stepped_over(decided, answer, now)
+            written = dict(plan.written(answer.refused))
         except Exception:
             # It fails there once more, and the policy says what that means.
-            return self._guarded(call, declared, recorded)
-        decided = plan.value
-        if answer.refused is not None:
-            stops = spending.full(decided, answer, answer.refused, now)
-            return Verdict(decided.call, None, stops[0], stops[1:], decided.shadow)
-        shadow = decided.shadow
-        for owner, claim, observed in zip(
-            decided.owners, decided.claims, answer.observed, strict=True
-        ):
-            if claim.limit == UNLIMITED:
-                shadow += spending.stepped_over(decided.call, owner, claim, observed, now)
-        stops = decided.stops
+            return self._guarded(recorded, where, size)
+        call = ticket.call = decided.call
         if stops or decided.replay is not None:
-            return verdict(decided.call, stops, shadow)
-        for place, state in plan.writes:
+            store.write(keys, written.items())
+            return verdict(call, stops, shadow)
+        for place, state in written.items():
             records[place] = state
-        ticket.call = decided.call
         outcome = self._outcome(ticket, recorded)
         try:
             learned = observing(ticket, lineup, outcome, now, records)
-            store.carry_out(keys, learned, now)
+            store.granted(learned, now)
         except Exception:
+            store.write(keys, written.items())
             return self._guard.observe(ticket, outcome)
-        if not learned.value.stops and not shadow and not learned.value.shadow:
-            return Verdict(ticket.call)
-        return verdict(ticket.call, learned.value.stops, shadow + learned.value.shadow)
+        written.update(learned.writes)
+        store.write(keys, written.items())
+        found = learned.value
+        return verdict(call, found.stops, shadow + found.shadow)
 
-    def _ticket(self, call: Call, declared: ToolPolicy) -> Ticket:
-        """What is needed to decide about *call*; nobody but the recording says what it is."""
-        guard = self._guard
-        known = self._known.tool(call.name, declared, guard.policy)
-        policy = known.policy
-        key, params = keyed(call, call.where, policy) if policy.writes else (None, "")
-        call = replace(call, policy=policy, version=known.by.version, key=key, params=params)
+    def _ticket(self, recorded: RecordedCall, where: Where, size: int) -> Ticket:
+        """What is needed to decide about *recorded*; nobody else says what it is."""
+        if where is not self._where:
+            self._where = where
+            self._alike.clear()
+        of = (recorded.tool, recorded.shell, recorded.malformed)
+        alike = self._alike.get(of)
+        if alike is None:
+            alike = self._alike[of] = self._in_common(recorded, where)
+        policy = alike.policy
+        call = call_of(recorded, where, size, policy, alike.by.version)
+        if policy.writes:
+            key, params = keyed(call, where, policy)
+            call = replace(call, key=key, params=params)
+        own = vars(call)
+        own["shard"], own["name"] = alike.shard, call.tool
+        own["fingerprint"] = print_ = exact(call.tool, call.args, policy.volatile)
+        own["packed"] = packed(print_)
+        if alike.lineup.near:
+            own["near"] = loose(call.tool, call.args, policy.volatile, strict=policy.writes)
+        keys = keys_like(alike.keys, call, alike.lineup)
+        return Ticket(call, keys, alike.lineup, self.now, policy=alike.by)
+
+    def _in_common(self, recorded: RecordedCall, where: Where) -> Alike:
+        declared = SHELL if recorded.shell else PLAIN
+        known = self._known.tool(recorded.tool, declared, self._guard.policy)
+        call = call_of(recorded, where, 1, known.policy)
         lineup = self._known.lineup(known, call.kind)
-        return Ticket(call, keys_of(call, lineup), lineup, guard.clock(), policy=known.by)
+        return Alike(known.policy, known.by, lineup, keys_of(call, lineup), call.shard)
 
     def _outcome(self, ticket: Ticket, recorded: RecordedCall) -> Outcome:
         policy = ticket.policy
@@ -106,14 +140,38 @@ class Rehearsal:
             self.failed = True
         return outcome if recorded.result is not None else replace(outcome, recorded=False)
 
-    def _guarded(self, call: Call, declared: ToolPolicy, recorded: RecordedCall) -> Verdict:
-        """The same by the guard itself."""
-        found = self._guard.decide(call, declared)
+    def _guarded(self, recorded: RecordedCall, where: Where, size: int) -> Verdict:
+        """`judge` by the guard itself."""
+        call = call_of(recorded, where, size)
+        found = self._guard.decide(call, SHELL if recorded.shell else PLAIN)
         ticket = found.ticket
         if ticket is None:
             return found
         ticket.policy = ticket.policy or self._guard.policy
         return self._guard.observe(ticket, self._outcome(ticket, recorded))
+
+
+def call_of(
+    recorded: RecordedCall,
+    where: Where,
+    size: int,
+    policy: ToolPolicy = PLAIN,
+    version: str | None = None,
+) -> Call:
+    """The call as it is asked about."""
+    return Call(
+        recorded.tool,
+        recorded.args,
+        where,
+        recorded.id,
+        "malformed" if recorded.malformed else "tool",
+        str(recorded.reply),
+        0,
+        size,
+        None,
+        policy,
+        version=version,
+    )
 
 
 def verdict(call: Call, stops: tuple[Stop, ...], shadow: tuple[Stop, ...]) -> Verdict:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from math import inf
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -62,6 +63,9 @@ class Replayed(Struct, frozen=True):
 
 MOST_STOPS = 10_000
 
+OF_REPLY = attrgetter("turn", "reply")
+"""What tells the reply of a call from others."""
+
 OPEN = 1_000
 """Turns whose records are kept: most transcripts finish one before the next, some go back and forth."""
 
@@ -109,8 +113,7 @@ class Replayer:
     """Replays one run after the other; memory grows neither with their number nor with their length."""
 
     def __init__(self, policy: Policy | None = None) -> None:
-        self._now = 0.0
-        self._guard = Guard(policy, clock=lambda: self._now)
+        self._guard = Guard(policy, clock=lambda: self._rehearsal.now)
         self._rehearsal = Rehearsal(self._guard)
         self._requests = asks(self._guard.policy)
         self._anew()
@@ -124,14 +127,14 @@ class Replayer:
         replies = deque(transcript.replies if self._requests else ())
         found = Found()
         runs: OrderedDict[str, None] = OrderedDict()
-        where = Where()
-        self._now, self._rehearsal.failed = 0.0, False
+        where, turn, rehearsal = Where(), None, self._rehearsal
         for index, (recorded, size) in enumerate(in_replies(transcript.calls)):
             # Recorded clocks jump; what happened later is never earlier.
-            if recorded.ts is not None and recorded.ts > self._now:
-                self._now = recorded.ts
-            run = f"{thread}#{recorded.turn}"
-            if run != where.run or recorded.agent != where.agent:
+            if recorded.ts is not None and recorded.ts > rehearsal.now:
+                rehearsal.now = recorded.ts
+            if recorded.turn != turn or recorded.agent != where.agent:
+                turn = recorded.turn
+                run = f"{thread}#{turn}"
                 where = Where(run=run, turn=run, thread=thread, agent=recorded.agent)
                 runs[run] = None
                 runs.move_to_end(run)
@@ -145,13 +148,12 @@ class Replayer:
                 found.add(index, stop)
         for run in runs:
             self._guard.finish(run)
+        lacks = transcript.lacks - {"errors"} if rehearsal.failed else transcript.lacks
         self._anew()
-        lacks = transcript.lacks - {"errors"} if self._rehearsal.failed else transcript.lacks
         return found.replayed(transcript, self._guard.policy, lacks)
 
     def _relived(self, transcript: Transcript) -> Replayed:
         """What the guard would have done to a recording of our own, as it was live."""
-        self._now = 0.0
         found = Found()
         runs: set[str | None] = set()
         for index, verdict in Reliving(self._guard, self._at).verdicts(transcript):
@@ -166,16 +168,16 @@ class Replayer:
 
     def _at(self, now: float) -> None:
         # Recorded clocks jump; what happened later is never earlier.
-        self._now = max(self._now, now)
+        self._rehearsal.now = max(self._rehearsal.now, now)
 
     def _anew(self) -> None:
         """Forget everything: what is counted beyond one run, for a user perhaps, is no affair of another
         transcript, whose clock may be years behind."""
-        self._guard.store = self._store = self._rehearsal._store = MemoryStore(ttl=inf, keep=inf)
+        self._rehearsal.begin(MemoryStore(ttl=inf, keep=inf))
 
     def _requested(self, where: Where, reply: RecordedReply) -> Stop | None:
         """The stop of a request to the model, if any."""
-        self._now = max(self._now, reply.ts or 0.0)
+        self._at(reply.ts or 0.0)
         verdict = self._guard.decide(Call("model", kind="model", where=where))
         if verdict.ticket is not None:
             outcome = Outcome(usage=reply.usage, cost=reply.cost)
@@ -195,11 +197,15 @@ def found_in(verdict: Verdict) -> Stop | None:
 def in_replies(calls: Sequence[RecordedCall]) -> Iterator[tuple[RecordedCall, int]]:
     """The calls, each with the number of calls in its reply."""
     if isinstance(calls, tuple):
-        sizes = Counter((call.turn, call.reply) for call in calls)
-        yield from ((call, sizes[call.turn, call.reply]) for call in calls)
-        return
-    # Too many to be counted first: the calls of a reply follow each other there.
-    for _, together in groupby(calls, lambda call: (call.turn, call.reply)):
+        sizes = Counter(map(OF_REPLY, calls))
+        return zip(calls, map(sizes.__getitem__, map(OF_REPLY, calls)), strict=True)
+    return in_large_replies(calls)
+
+
+def in_large_replies(calls: Iterable[RecordedCall]) -> Iterator[tuple[RecordedCall, int]]:
+    """The same of more calls than are counted first."""
+    # The calls of a reply follow each other there.
+    for _, together in groupby(calls, OF_REPLY):
         while some := tuple(islice(together, OPEN)):
             yield from ((call, len(some)) for call in some)
 

@@ -105,7 +105,7 @@ class Sounding(Replayer):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        self._guard: Listening = Listening(policy, clock=lambda: self._now)
+        self._guard: Listening = Listening(policy, clock=lambda: self._rehearsal.now)
         self._rehearsal = Rehearsal(self._guard)
         self._anew()
 

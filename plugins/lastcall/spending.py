@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lastcall.call import Call
 from lastcall.contracts import Answer, Claim, Take
-from lastcall.fold import Decided
+from lastcall.fold import UNLIMITED, Decided
 from lastcall.lineup import Lineup
 from lastcall.money import Amount
 from lastcall.stop import Stop
@@ -29,14 +28,17 @@ def full(decided: Decided, answer: Answer, refused: int, now: float) -> tuple[St
     return (stop, *decided.beyond(refused).value.stops[1:])
 
 
-def stepped_over(
-    call: Call, tally: Any, claim: Claim, observed: int, now: float
-) -> tuple[Stop, ...]:
-    """The stop that *claim*, of a limit which does not enforce, would have come to."""
-    _, limit = tally.budget(call, claim)
-    if limit is None or observed <= limit:
-        return ()
-    return (tally.stop(call, claim, observed, now),)
+def stepped_over(decided: Decided, answer: Answer, now: float) -> tuple[Stop, ...]:
+    """The stops that claims of limits which do not enforce would have come to."""
+    stops: tuple[Stop, ...] = ()
+    call = decided.call
+    counts = zip(decided.owners, decided.claims, answer.observed, strict=True)
+    for tally, claim, observed in counts:
+        if claim.limit == UNLIMITED:
+            _, limit = tally.budget(call, claim)
+            if limit is not None and observed > limit:
+                stops += (tally.stop(call, claim, observed, now),)
+    return stops
 
 
 def left(lineup: Lineup, decided: Decided, answer: Answer) -> dict[str, Amount]:

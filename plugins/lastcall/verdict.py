@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ class Ticket(Struct, gc=False):
     """Leave to make one call; `observe` settles from it, once."""
 
     call: Call
-    keys: tuple[Key, ...] = ()
+    keys: Sequence[Key] = ()
     lineup: Any = None
     time: float = 0.0
     """When the call was granted, in epoch seconds."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from lastcall.call import Call, Kind, Outcome
-from lastcall.contracts import Claim, Release, Take
+from lastcall.call import Call, Kind
+from lastcall.contracts import Claim, Take
 from lastcall.rules.settings import TOOLS, Settings
 from lastcall.stop import Stop
 from lastcall.tool import LimitOrNone
@@ -78,10 +78,6 @@ class Ceiling(Settings, frozen=True):
         if of_turn(claim):
             return CALLS, self.of_all(call)
         return f"{CALLS}:{call.name}", self.of_tool(call)
-
-    def settle(self, call: Call, outcome: Outcome, taken_at: float) -> tuple[Release, ...]:
-        # What was executed stays spent, whatever came of it.
-        return ()
 
 
 def of_turn(claim: Claim) -> bool:

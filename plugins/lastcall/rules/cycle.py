@@ -23,6 +23,7 @@ class Cycle(Settings, frozen=True):
     name: ClassVar[Literal["cycle"]] = "cycle"
     kinds: ClassVar[frozenset[Kind]] = TOOLS
     quiet: ClassVar[bool] = False
+    familiar: ClassVar[bool] = True
 
     rounds: Annotated[StrictInt, Field(ge=2, le=10)] = 3
     longest: Annotated[StrictInt, Field(ge=2, le=12)] = 12

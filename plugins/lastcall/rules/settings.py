@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, StrictBool
 
 from lastcall.call import Call, Kind, Outcome
+from lastcall.contracts import Release, Take
 from lastcall.stop import Stop
 
 TOOLS: frozenset[Kind] = frozenset({"tool"})
@@ -33,3 +34,7 @@ class Settings(BaseModel, frozen=True):
     def after(self, state: Any, call: Call, outcome: Outcome, now: float) -> Any:
         """Some rules learn nothing from an outcome."""
         return state
+
+    def settle(self, call: Call, outcome: Outcome, taken_at: float) -> tuple[Release | Take, ...]:
+        """What a tally took stays spent, whatever came of the call."""
+        return ()

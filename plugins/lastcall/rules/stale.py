@@ -20,6 +20,7 @@ class Stale(Settings, frozen=True):
     name: ClassVar[Literal["stale"]] = "stale"
     kinds: ClassVar[frozenset[Kind]] = TOOLS
     quiet: ClassVar[bool] = False
+    familiar: ClassVar[bool] = True
 
     in_a_row: Limit = 10
 

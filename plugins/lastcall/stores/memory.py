@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress, count, repeat
 from operator import is_not, itemgetter
 from typing import Any, Self, TypeVar
@@ -103,7 +103,11 @@ class MemoryStore:
         acquired = self._lock.acquire(False) or self._acquire()
         try:
             plan = step(self.read(keys, now))
-            return plan.value, self.carry_out(keys, plan, now)
+            answer = self.granted(plan, now)
+            writes = plan.written(answer.refused)
+            if writes:
+                self.write(keys, writes)
+            return plan.value, answer
         finally:
             if acquired:
                 self._lock.release()
@@ -121,28 +125,26 @@ class MemoryStore:
             found[index] = self._get(keys[index])
         return found
 
-    def carry_out(self, keys: Sequence[Key], plan: Plan[Any], now: float) -> Answer:
-        """Do what *plan*, made from what was read, wants done with the records of *keys*; for who is alone
-        with the store. Raises as `update` does."""
-        writes, answer = plan.writes, GRANTED
+    def granted(self, plan: Plan[Any], now: float) -> Answer:
+        """What *plan* gives back and claims; for who is alone with the store. Raises as `update` does."""
         if plan.claims or plan.releases:
-            answer = self._settle(plan.releases, plan.claims, now)
-            if answer.refused is not None:
-                writes = plan.otherwise(answer.refused) if plan.otherwise else ()
-        if writes:
-            home = keys[0][0]
-            records = self._shard(home)
-            for index, state in writes:
-                key = keys[index]
-                shard = key[0]
-                held = records if shard is home else self._shard(shard)
-                if state is None:
-                    held.pop(key, None)
-                else:
-                    held[key] = state
-            if not records:
-                self._of(home).young.pop(home, None)
-        return answer
+            return self._settle(plan.releases, plan.claims, now)
+        return GRANTED
+
+    def write(self, keys: Sequence[Key], writes: Iterable[tuple[int, Any]]) -> None:
+        """Put each state at the index of its key; for who is alone with the store."""
+        home = keys[0][0]
+        records = self._owned.young.get(home) or self._shard(home)
+        for index, state in writes:
+            key = keys[index]
+            shard = key[0]
+            held = records if shard is home else self._shard(shard)
+            if state is None:
+                held.pop(key, None)
+            else:
+                held[key] = state
+        if not records:
+            self._of(home).young.pop(home, None)
 
     async def aupdate(self, keys: Sequence[Key], step: Step[T], now: float) -> tuple[T, Answer]:
         """The same; memory never waits for anything but the lock."""

@@ -308,15 +308,13 @@ class SQLiteStore:
     ) -> tuple[T, Answer]:
         table = Table(connection, self._types, now)
         plan: Plan[T] = step(table.read_all(keys))
-        writes, answer = plan.writes, GRANTED
+        answer = GRANTED
         tallies: list[tuple[Key, Any]] = []
         if plan.claims or plan.releases:
             answer, tallies = settled(plan.releases, plan.claims, table.read_tally, now)
-            if answer.refused is not None:
-                writes = plan.otherwise(answer.refused) if plan.otherwise else ()
         for key, held in tallies:
             table.write(key, counter_text(held) if held != {} else None)
-        for index, state in writes:
+        for index, state in plan.written(answer.refused):
             key = keys[index]
             table.write(key, None if state is None else encoded(state, key))
         table.flush()

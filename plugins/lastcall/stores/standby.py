@@ -117,10 +117,7 @@ class Standby:
         plan = watched.plan
         if plan is None:
             return
-        refused = answer.refused
-        writes = plan.writes
-        if refused is not None:
-            writes = plan.otherwise(refused) if plan.otherwise else ()
+        writes = plan.written(answer.refused)
         states = dict(enumerate(watched.records)) | dict(writes)
         self.here.update(keys, lambda _: Plan(None, list(states.items())), now)
         counts = {
