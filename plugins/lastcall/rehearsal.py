@@ -54,10 +54,13 @@ class Rehearsal:
         """The time of what is judged next, in epoch seconds."""
         self.failed = False
         """Whether a call failed, or had a status."""
+        self._faulty = False
 
     def judge(self, recorded: RecordedCall, where: Where, size: int) -> Verdict:
         """The verdict on *recorded*, which was made in *where* (of text alone) in a reply of *size* calls:
         the refusal, else what its answer led to."""
+        if self._faulty:
+            return self._guarded(recorded, where, size)
         store, now = self.store, self.now
         try:
             ticket = self._ticket(recorded, where, size)
@@ -76,7 +79,8 @@ class Rehearsal:
                 shadow += spending.stepped_over(decided, answer, now)
             written = dict(plan.written(answer.refused))
         except Exception:
-            # It fails there once more, and the policy says what that means.
+            # It fails there once more, and the policy says what that means, for this call and the next.
+            self._faulty = True
             return self._guarded(recorded, where, size)
         call = ticket.call = decided.call
         if stops or decided.replay is not None:
@@ -89,6 +93,7 @@ class Rehearsal:
             learned = observing(ticket, lineup, outcome, now, records)
             store.granted(learned, now)
         except Exception:
+            self._faulty = True
             store.write(keys, written.items())
             return self._guard.observe(ticket, outcome)
         written.update(learned.writes)
