@@ -27,6 +27,9 @@ ANSWERS = frozenset((Stop, Replay, Noted))
 LESSONS = frozenset((Halt, Noted))
 """The same of an outcome."""
 
+NEW = Turn()
+"""The record of a run that has none."""
+
 UNLIMITED = 2**62
 """The limit of a claim that is only counted, in shadow mode."""
 
@@ -56,18 +59,18 @@ class Decided(Struct, frozen=True, gc=False):
 
 def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> Plan[Decided]:
     """What to do about *call*. *records* are the turn's and then one for each rule of *lineup*."""
-    turn: Turn = (records[0] or Turn()).at(call)
+    turn: Turn = (records[0] or NEW).at(call)
     if turn.ended is not None:
         turn = turn.lifted(now)
     identity = identity_of(call)
-    tries = turn.attempts(identity)
+    tries = turn.attempts(identity) if identity is not None and identity in turn.seen else 0
     call = placed(call, turn, now, again=tries > 0)
     if turn.ended is not None and not (tries and turn.ended.budget and not turn.ended.asked):
         # Whatever is asked now, the answer stands; nothing moves any more.
         claims, owners = peeked(call, lineup)
         stop = repeated(call, turn.ended, now)
         return Plan(Decided(call, (stop,), (), claims, owners), claims=claims)
-    worn = worn_out(call, tries, lineup.attempts, now)
+    worn = worn_out(call, tries, lineup.attempts, now) if tries else None
     if worn is not None and call.policy.on_repeat == "run":
         return refusal(call, turn, worn, lineup, records, now)
     writes: list[tuple[int, Any]] = []
@@ -284,7 +287,7 @@ def pardoning(
     records: Sequence[Any],
 ) -> Plan[None]:
     """A person let *call* pass: what led to *stops* is forgotten, and limits are raised by *more*."""
-    turn: Turn = (records[0] or Turn()).at(call).pardoned(call, more, asked)
+    turn: Turn = (records[0] or NEW).at(call).pardoned(call, more, asked)
     # A write that runs goes on running, whatever a person says of the next; and of none is forgotten what
     # became of it where the person was asked about the end of the run.
     ends = any(stop.ends_run for stop in stops)
@@ -308,7 +311,7 @@ def pardoning(
 
 def ending(call: Call, stop: Stop, records: Sequence[Any]) -> Plan[None]:
     """A person ended the run by *stop*."""
-    turn: Turn = (records[0] or Turn()).at(call)
+    turn: Turn = (records[0] or NEW).at(call)
     return Plan(None, [(0, turn.stopped(stop))])
 
 
@@ -327,7 +330,7 @@ def raised_by(budget: str, by: Amount) -> int:
 
 def raising(budget: str, by: int, records: Sequence[Any]) -> Plan[None]:
     """The limit of *budget* is raised by *by* for the run at hand."""
-    turn: Turn = records[0] or Turn()
+    turn: Turn = records[0] or NEW
     ended = turn.ended
     if ended is not None and ended.budget == budget:
         ended = None

@@ -32,6 +32,8 @@ class Alike(Struct, frozen=True, gc=False):
     by: Policy
     lineup: Lineup
     keys: tuple[Key, ...]
+    elsewhere: tuple[int, ...]
+    """The places of keys outside the run."""
     shard: Shard
     """One object for all of them, by which stores find it faster."""
 
@@ -63,21 +65,31 @@ class Rehearsal:
             return self._guarded(recorded, where, size)
         store, now = self.store, self.now
         try:
-            ticket = self._ticket(recorded, where, size)
-            keys, lineup = ticket.keys, ticket.lineup
+            if where is not self._where:
+                self._where = where
+                self._alike.clear()
+            of = (recorded.tool, recorded.shell, recorded.malformed)
+            alike = self._alike.get(of)
+            if alike is None:
+                alike = self._alike[of] = self._in_common(recorded, where)
+            lineup = alike.lineup
             if lineup.priced:
                 # What a call costs is worked out in one place.
                 return self._guarded(recorded, where, size)
-            records = store.read(keys, now)
+            ticket = self._ticket(recorded, where, size, alike)
+            keys = ticket.keys
+            records = store.read(keys, now, alike.elsewhere)
             plan = deciding(ticket.call, lineup, now, records)
             answer = store.granted(plan, now)
             decided = plan.value
             stops, shadow = decided.stops, decided.shadow
             if answer.refused is not None:
                 stops = spending.full(decided, answer, answer.refused, now)
-            elif not (stops or lineup.binding):
-                shadow += spending.stepped_over(decided, answer, now)
-            written = dict(plan.written(answer.refused))
+                written = dict(plan.written(answer.refused))
+            else:
+                if not (stops or lineup.binding):
+                    shadow += spending.stepped_over(decided, answer, now)
+                written = dict(plan.writes)
         except Exception:
             # It fails there once more, and the policy says what that means, for this call and the next.
             self._faulty = True
@@ -99,17 +111,12 @@ class Rehearsal:
         written.update(learned.writes)
         store.write(keys, written.items())
         found = learned.value
+        if not (shadow or found.stops or found.shadow):
+            return Verdict(call)
         return verdict(call, found.stops, shadow + found.shadow)
 
-    def _ticket(self, recorded: RecordedCall, where: Where, size: int) -> Ticket:
+    def _ticket(self, recorded: RecordedCall, where: Where, size: int, alike: Alike) -> Ticket:
         """What is needed to decide about *recorded*; nobody else says what it is."""
-        if where is not self._where:
-            self._where = where
-            self._alike.clear()
-        of = (recorded.tool, recorded.shell, recorded.malformed)
-        alike = self._alike.get(of)
-        if alike is None:
-            alike = self._alike[of] = self._in_common(recorded, where)
         policy = alike.policy
         call = call_of(recorded, where, size, policy, alike.by.version)
         if policy.writes:
@@ -129,7 +136,10 @@ class Rehearsal:
         known = self._known.tool(recorded.tool, declared, self._guard.policy)
         call = call_of(recorded, where, 1, known.policy)
         lineup = self._known.lineup(known, call.kind)
-        return Alike(known.policy, known.by, lineup, keys_of(call, lineup), call.shard)
+        keys, shard = keys_of(call, lineup), call.shard
+        beyond = (*(lineup.threads if where.thread is not None else ()), *lineup.shared)
+        elsewhere = tuple(place for place, _ in beyond)
+        return Alike(known.policy, known.by, lineup, keys, elsewhere, shard)
 
     def _outcome(self, ticket: Ticket, recorded: RecordedCall) -> Outcome:
         policy = ticket.policy

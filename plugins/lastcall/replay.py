@@ -89,10 +89,8 @@ class Found:
         if not stop.executed:
             self._first = index if self._first is None else min(self._first, index)
 
-    def replayed(
-        self, transcript: Transcript, policy: Policy, lacks: frozenset[Aspect]
-    ) -> Replayed:
-        """What became of *transcript*, of which rules could not see what it *lacks*."""
+    def replayed(self, transcript: Transcript, blind: Sequence[str]) -> Replayed:
+        """What became of *transcript*, of which rules were *blind* to what it lacks."""
         total = len(transcript.calls)
         first = total if self._first is None else self._first
         return Replayed(
@@ -105,7 +103,7 @@ class Found:
             total - first,
             self._further,
             tuple(sorted(transcript.lacks)),
-            unjudged(policy, lacks, self._by),
+            tuple(name for name in blind if name not in self._by),
         )
 
 
@@ -116,6 +114,7 @@ class Replayer:
         self._guard = Guard(policy, clock=lambda: self._rehearsal.now)
         self._rehearsal = Rehearsal(self._guard)
         self._requests = asks(self._guard.policy)
+        self._unjudged: dict[frozenset[Aspect], tuple[str, ...]] = {}
         self._anew()
 
     def replay(self, transcript: Transcript) -> Replayed:
@@ -143,14 +142,16 @@ class Replayer:
             stop = None
             while replies and replies[0].reply <= recorded.reply:
                 stop = self._requested(where, replies.popleft()) or stop
-            stop = stop or found_in(self._judged(recorded, where, size))
+            if stop is None:
+                verdict = self._judged(recorded, where, size)
+                stop = verdict.stop and found_in(verdict)
             if stop is not None:
                 found.add(index, stop)
         for run in runs:
             self._guard.finish(run)
         lacks = transcript.lacks - {"errors"} if rehearsal.failed else transcript.lacks
         self._anew()
-        return found.replayed(transcript, self._guard.policy, lacks)
+        return found.replayed(transcript, self._blind(lacks))
 
     def _relived(self, transcript: Transcript) -> Replayed:
         """What the guard would have done to a recording of our own, as it was live."""
@@ -164,7 +165,14 @@ class Replayer:
         for run in runs:
             self._guard.finish(run or "")
         self._anew()
-        return found.replayed(transcript, self._guard.policy, transcript.lacks)
+        return found.replayed(transcript, self._blind(transcript.lacks))
+
+    def _blind(self, lacks: frozenset[Aspect]) -> tuple[str, ...]:
+        """The rules that cannot judge a run which does not tell *lacks*."""
+        known = self._unjudged.get(lacks)
+        if known is None:
+            known = self._unjudged[lacks] = unjudged(self._guard.policy, lacks)
+        return known
 
     def _at(self, now: float) -> None:
         # Recorded clocks jump; what happened later is never earlier.

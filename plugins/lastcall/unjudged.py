@@ -41,16 +41,10 @@ ALONE = frozenset({"concurrency", "path"})
 """Rules that see nothing in a replay, which makes one call after the other, and for one agent."""
 
 
-def unjudged(
-    policy: Policy, lacks: Collection[Aspect], stopped: Collection[str | None]
-) -> tuple[str, ...]:
-    """The names of the rules of *policy* that need something of what is lacking, without those that
-    *stopped* something all the same."""
-    return tuple(
-        rule.name
-        for rule in policy.rules
-        if rule.name not in stopped and _on(rule, policy) and _blind(rule, frozenset(lacks))
-    )
+def unjudged(policy: Policy, lacks: Collection[Aspect]) -> tuple[str, ...]:
+    """The names of the rules of *policy* that need something of what is lacking, in their order."""
+    lacking = frozenset(lacks)
+    return tuple(rule.name for rule in policy.rules if _on(rule, policy) and _blind(rule, lacking))
 
 
 def _on(rule: Any, policy: Policy) -> bool:
@@ -75,9 +69,11 @@ def _blind(rule: Any, lacks: frozenset[Aspect]) -> bool:
 
 
 def _needs(rule: Any) -> tuple[frozenset[Aspect], ...]:
-    # A rule of somebody else may say by itself which aspects it cannot do without.
-    said = getattr(rule, "needs", ())
-    return NEEDS.get(rule.name, tuple(frozenset({aspect}) for aspect in said))
+    needs = NEEDS.get(rule.name)
+    if needs is None:
+        # A rule of somebody else may say by itself which aspects it cannot do without.
+        needs = tuple(frozenset({aspect}) for aspect in getattr(rule, "needs", ()))
+    return needs
 
 
 def _limits(rule: Any) -> tuple[Any, ...]:

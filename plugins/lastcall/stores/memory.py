@@ -112,8 +112,11 @@ class MemoryStore:
             if acquired:
                 self._lock.release()
 
-    def read(self, keys: Sequence[Key], now: float) -> list[Any]:
-        """The records of *keys*, for who is alone with the store; others `update`."""
+    def read(
+        self, keys: Sequence[Key], now: float, elsewhere: Iterable[int] | None = None
+    ) -> list[Any]:
+        """The records of *keys*, for who is alone with the store; others `update`. *elsewhere*: the places of
+        those in other shards than the first one's, where they are known."""
         if now >= self._due:
             self._age(now)
         # Nearly all keys of a decision share one shard, and are one object's. What is here runs for
@@ -121,7 +124,9 @@ class MemoryStore:
         home = keys[0][0]
         records = self._owned.young.get(home) or self._find(home) or NOTHING
         found = list(map(records.get, keys))
-        for index in compress(count(), map(is_not, map(SHARD, keys), repeat(home))):
+        if elsewhere is None:
+            elsewhere = compress(count(), map(is_not, map(SHARD, keys), repeat(home)))
+        for index in elsewhere:
             found[index] = self._get(keys[index])
         return found
 
