@@ -177,7 +177,11 @@ def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:
         (shard, "turn"),
         *zip(repeat(shard), lineup.names, lineup.subjects(about), strict=False),
     ]
-    beyond_run(keys, call, lineup)
+    if where.thread is not None:
+        for place, name in lineup.threads:
+            keys[place] = (("thread", where.thread), name, print_)
+    for place, named in lineup.shared:
+        keys[place] = named(call)
     return tuple(keys)
 
 
@@ -186,15 +190,10 @@ def keys_like(known: Sequence[Key], call: Call, lineup: Lineup) -> list[Key]:
     keys, shard, about = list(known), call.shard, (call.where.turn, call.fingerprint)
     for place, name in lineup.calls:
         keys[place] = (shard, name, about)
-    beyond_run(keys, call, lineup)
-    return keys
-
-
-def beyond_run(keys: list[Key], call: Call, lineup: Lineup) -> None:
-    """Put into *keys* those of records that outlive the run."""
     thread = call.where.thread
     if thread is not None:
         for place, name in lineup.threads:
-            keys[place] = (("thread", thread), name, call.fingerprint)
+            keys[place] = (known[place][0], name, call.fingerprint)
     for place, named in lineup.shared:
         keys[place] = named(call)
+    return keys

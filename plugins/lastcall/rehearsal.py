@@ -6,9 +6,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lastcall import spending, status
-from lastcall.call import NOWHERE, Call, Outcome, Where
+from lastcall.call import NOWHERE, Call, Kind, Outcome, Where
 from lastcall.contracts import Key, Shard
-from lastcall.fingerprint import exact, loose
+from lastcall.fingerprint import digest, exact, loose
 from lastcall.fold import deciding, observing
 from lastcall.guard import Guard
 from lastcall.idempotency import keyed
@@ -118,7 +118,19 @@ class Rehearsal:
     def _ticket(self, recorded: RecordedCall, where: Where, size: int, alike: Alike) -> Ticket:
         """What is needed to decide about *recorded*; nobody else says what it is."""
         policy = alike.policy
-        call = call_of(recorded, where, size, policy, alike.by.version)
+        call = Call(
+            recorded.tool,
+            recorded.args,
+            where,
+            recorded.id,
+            "malformed" if recorded.malformed else "tool",
+            str(recorded.reply),
+            0,
+            size,
+            None,
+            policy,
+            version=alike.by.version,
+        )
         if policy.writes:
             key, params = keyed(call, where, policy)
             call = replace(call, key=key, params=params)
@@ -134,7 +146,7 @@ class Rehearsal:
     def _in_common(self, recorded: RecordedCall, where: Where) -> Alike:
         declared = SHELL if recorded.shell else PLAIN
         known = self._known.tool(recorded.tool, declared, self._guard.policy)
-        call = call_of(recorded, where, 1, known.policy)
+        call = replace(call_of(recorded, where, 1), policy=known.policy)
         lineup = self._known.lineup(known, call.kind)
         keys, shard = keys_of(call, lineup), call.shard
         beyond = (*(lineup.threads if where.thread is not None else ()), *lineup.shared)
@@ -153,7 +165,11 @@ class Rehearsal:
         )
         if outcome.kind == "error" or outcome.status is not None:
             self.failed = True
-        return outcome if recorded.result is not None else replace(outcome, recorded=False)
+        if recorded.result is None:
+            return replace(outcome, recorded=False)
+        if type(outcome.content) is str:
+            vars(outcome)["digest"] = digest(outcome.content)
+        return outcome
 
     def _guarded(self, recorded: RecordedCall, where: Where, size: int) -> Verdict:
         """`judge` by the guard itself."""
@@ -166,27 +182,11 @@ class Rehearsal:
         return self._guard.observe(ticket, self._outcome(ticket, recorded))
 
 
-def call_of(
-    recorded: RecordedCall,
-    where: Where,
-    size: int,
-    policy: ToolPolicy = PLAIN,
-    version: str | None = None,
-) -> Call:
-    """The call as it is asked about."""
-    return Call(
-        recorded.tool,
-        recorded.args,
-        where,
-        recorded.id,
-        "malformed" if recorded.malformed else "tool",
-        str(recorded.reply),
-        0,
-        size,
-        None,
-        policy,
-        version=version,
-    )
+def call_of(recorded: RecordedCall, where: Where, size: int) -> Call:
+    """The call as a guard is asked about it."""
+    kind: Kind = "malformed" if recorded.malformed else "tool"
+    reply = str(recorded.reply)
+    return Call(recorded.tool, recorded.args, where, recorded.id, kind, reply, size=size)
 
 
 def verdict(call: Call, stops: tuple[Stop, ...], shadow: tuple[Stop, ...]) -> Verdict:

@@ -29,7 +29,9 @@ class Ceiling(Settings, frozen=True):
     refused, or, where the size of the reply is known, it is refused as a whole."""
 
     def takes(self, call: Call) -> tuple[Claim, ...]:
-        turn = Take((call.shard, self.name, call.where.turn), 1, self.bound(call))
+        plain = self.batch == "first" and not call.raised
+        limit = self.calls if plain else self.bound(call)
+        turn = Take((call.shard, self.name, call.where.turn), 1, limit)
         tool = call.policy
         if tool.max_calls is None and tool.alert_calls is None:
             return (turn,)

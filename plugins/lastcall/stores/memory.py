@@ -224,7 +224,8 @@ class MemoryStore:
     def _get(self, key: Key) -> Any:
         shard = key[0]
         home = self._owned if shard[0] in OWNED else self._lasting
-        return (home.young.get(shard) or home.find(shard) or NOTHING).get(key)
+        records = home.young.get(shard) or (home.old and home.find(shard))
+        return records.get(key) if records else None
 
     def _settle(self, releases: Sequence[Release], claims: Sequence[Claim], now: float) -> Answer:
         """Give back *releases*, and grant all of *claims* or none."""
