@@ -25,7 +25,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, RootModel
 
-from lastcall.fingerprint import canonical, digest, encoded, exact, loose, masked_digest
+from lastcall.fingerprint import (
+    _any_shape,
+    _loose_shape,
+    _plain_shape,
+    canonical,
+    digest,
+    encoded,
+    exact,
+    loose,
+    masked_digest,
+)
 from lastcall.walk import walked
 
 
@@ -246,6 +256,12 @@ def test_canonical_never_raises_and_is_equal_the_second_time(value: Any) -> None
 @settings(max_examples=500)
 def test_the_fast_way_and_the_slow_way_write_the_same(value: Any) -> None:
     assert canonical(value) == walked(value)
+
+
+@given(st.dictionaries(_words | st.sampled_from(("request_id", "X-Trace-Id")), _scalars | _plain))
+def test_the_fast_way_and_the_slow_way_forgive_the_same(args: Any) -> None:
+    fast = _plain_shape(args)
+    assert fast in (None, _any_shape(args, _loose_shape))
 
 
 @given(_plain)
