@@ -696,6 +696,26 @@ def test_logs_of_mcp_clients_are_text(calls: Calls, before: str, behind: str, ts
     assert made[0].ts == (1767323040.0 if ts else None)
 
 
+@pytest.mark.parametrize("mark", ["[info] [{}]", "[{}] [info]"])
+def test_servers_in_one_log_each_count_their_requests(told: Told, mark: str) -> None:
+    def line(server: str, side: str, message: Any) -> str:
+        before = f"2026-01-02T03:04:00.000Z {mark.format(server)} Message from {side}: "
+        return f"{before}{json.dumps(message)}\n"
+
+    asked = [line(name, "client", call(1)) for name in ("shop", "my maps")]
+    answers = [line(name, "server", answer(1, name)) for name in ("shop", "my maps")]
+    again = [line("shop", "client", call(2)), line("shop", "server", answer(2, "shut"))]
+    shop, maps = told("".join([*asked, *answers[::-1], *again]))
+    assert (shop.run, [one.result for one in shop.calls]) == ("shop", ["shop", "shut"])
+    assert (maps.run, [one.result for one in maps.calls]) == ("my maps", ["my maps"])
+
+
+def test_what_changes_from_line_to_line_is_no_server(calls: Calls) -> None:
+    rows = [call(1), answer(1), call(2), answer(2)]
+    text = "".join(f"[info] [{n}] recv: {json.dumps(row)}\n" for n, row in enumerate(rows))
+    assert seen(calls(text)) == LOOKED
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_lines_end_where_logs_end_them(calls: Calls, end: str) -> None:
     asked, told = call(1), answer(1)

@@ -52,6 +52,15 @@ def test_a_log_of_one_line_is_a_log(calls: Calls) -> None:
     assert call.tool == "f"
 
 
+def test_a_trace_of_a_browser_is_no_log(told: Told) -> None:
+    event = {"name": "f", "cat": "v8", "ph": "X", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "args": {}}
+    for rows in ([event], [event] * 3, [{**event, "ph": "M"}, {**event, "ph": "B"}]):
+        (problem,) = told(lines(*rows))
+        assert problem.foreign
+    (run,) = told(lines({"name": "f", "args": {}, "pid": 7}, {"name": "f", "args": {}, "pid": 7}))
+    assert len(run.calls) == 2
+
+
 def test_turns_count_changes_and_a_line_without_one_stays(calls: Calls) -> None:
     rows: list[Any] = [
         {"name": "f", "args": {}, "turn": turn} for turn in ("x", "x", None, "y", "x")

@@ -158,11 +158,16 @@ def printed(value: Any) -> dict[str, Any] | None:
         return mapping(given)
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return None
-    try:
-        given = ast.literal_eval(value.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
+    given = literal(value.strip())
     return given if isinstance(given, dict) else None
+
+
+def literal(value: str) -> Any:
+    """The value in a text that Python printed; any other text as it is."""
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
 
 
 def called(value: Any) -> dict[str, Any]:

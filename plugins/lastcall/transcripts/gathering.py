@@ -12,12 +12,17 @@ T = TypeVar("T")
 
 
 def gathered(
-    document: Document, parts: Callable[[Any], Iterable[tuple[str, T]] | None], nothing: str
+    document: Document,
+    parts: Callable[[Any], Iterable[tuple[str, T]] | None],
+    nothing: str,
+    names: Callable[[Any], Iterable[str]] | None = None,
 ) -> Iterator[tuple[str, list[T]] | Unreadable]:
     """The parts of the records by the name that *parts* gives each, in the order of their beginnings;
-    in a large file each group as soon as it is complete, which takes two walks. A record without
-    parts is *nothing*, one of which *parts* gives None is passed over."""
-    last = _last(document, parts) if document.large else {}
+    in a large file each group as soon as it is complete, which takes two walks, the first one for their
+    *names*, where those are found with less work. A record without parts is *nothing*, one of which
+    *parts* gives None is passed over."""
+    named = names or (lambda record: (name for name, _ in parts(record) or ()))
+    last = _last(document, named) if document.large else {}
     groups: dict[str, list[T]] = {}
     for line, record in records(document):
         told = parts(record)
@@ -32,12 +37,10 @@ def gathered(
     yield from groups.items()
 
 
-def _last(
-    document: Document, parts: Callable[[Any], Iterable[tuple[str, Any]] | None]
-) -> dict[str, int | None]:
+def _last(document: Document, names: Callable[[Any], Iterable[str]]) -> dict[str, int | None]:
     """The last line with a part of each name."""
     last: dict[str, int | None] = {}
     for line, record, _ in document.sized():
-        for name, _ in parts(record) or ():
+        for name in names(record):
             last[name] = line
     return last

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from lastcall.transcripts.conversations import holds, transcripts
-from lastcall.transcripts.fields import mapping, objects, plain, text, words
+from lastcall.transcripts.fields import literal, mapping, objects, plain, text, words
 from lastcall.transcripts.pairing import Pairing
 from lastcall.transcripts.recorded import Document, Transcript, Unreadable
 from lastcall.transcripts.usage import usage
@@ -76,7 +75,7 @@ def unwrapped(value: Any) -> tuple[Any, bool | None]:
         inner = plain(inner["output"])
     if isinstance(inner, str) and (found := PRINTED.fullmatch(inner)):
         failed = " status='error'" in found["before"] + found["behind"]
-        return _literal(found["content"]), failed or None
+        return words(literal(found["content"])), failed or None
     if not isinstance(inner, dict):
         return value, None
     kind, fields = opened(inner)
@@ -84,13 +83,6 @@ def unwrapped(value: Any) -> tuple[Any, bool | None]:
         return value, None
     status = text(fields.get("status"))
     return words(fields["content"]), status == "error" if status else None
-
-
-def _literal(content: str) -> Any:
-    try:
-        return words(ast.literal_eval(content))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return content
 
 
 def hear(

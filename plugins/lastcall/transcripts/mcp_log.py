@@ -37,6 +37,14 @@ STAMP = re.compile(
 )
 """The time with which a line of a log begins."""
 
+DESKTOP = re.compile(r"((?: ?\[[^\[\]]+\])+) Message from (?:client|server): *$")
+"""What Claude Desktop writes between the time and a message: its level and the server, in either order."""
+
+MARKS = 300
+"""So much of a line may stand between its time and its message."""
+
+LEVELS = frozenset({"trace", "debug", "info", "notice", "warn", "warning", "error", "critical"})
+
 AREAS = (
     "tools/", "resources/", "prompts/", "notifications/", "sampling/", "roots/", "logging/", "completion/",
     "elicitation/",
@@ -71,7 +79,7 @@ class McpLog:
         )
 
     def read(self, document: Document) -> Iterator[Transcript | Unreadable]:
-        """One run a session: by its name where the log has one, else from `initialize` on."""
+        """One run a session: by its name, or that of its server, where the log has one, else from `initialize` on."""
         file, names = str(document.path), Names(document)
         sessions: dict[str, Session] = {}
         told = document.value is not None or document.rows
@@ -206,4 +214,12 @@ def _logged(lines: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
             message = None
         stamp = STAMP.match(line)
         time = {"time": stamp[1].replace(",", ".")} if stamp else {}
-        yield number, {"message": message, **time}
+        yield number, {"message": message, **time, **_server(line.partition("{")[0])}
+
+
+def _server(before: str) -> dict[str, str]:
+    """The server that a message is of, by what stands *before* it: each counts its requests from 0."""
+    marked = DESKTOP.search(before[-MARKS:])
+    marks = re.findall(r"\[([^\[\]]+)\]", marked[1]) if marked else []
+    named = [mark for mark in marks if mark.lower() not in LEVELS]
+    return {"session": named[-1]} if named else {}

@@ -30,13 +30,20 @@ NESTED = 20
 
 def flattened(attributes: dict[str, Any]) -> dict[str, Any]:
     """*attributes* with those of OpenInference under their full names."""
+    folded = {key for key, value in attributes.items() if _folded(key, value)}
+    if not folded:
+        return attributes
     told: dict[str, Any] = {}
     for key, value in attributes.items():
-        if key in ROOTS or (key.startswith("llm.") and isinstance(value, dict | list)):
+        if key in folded:
             _flatten(told, key, value, 0)
         else:
             told[key] = value
     return told
+
+
+def _folded(key: str, value: Any) -> bool:
+    return isinstance(value, dict | list) and (key in ROOTS or key.startswith("llm."))
 
 
 def _flatten(told: dict[str, Any], key: str, value: Any, depth: int) -> None:
@@ -72,18 +79,22 @@ def carried(attributes: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict
     return given, made
 
 
-def hear(pairing: Pairing, attributes: dict[str, Any], ts: float | None) -> None:
+def hear(pairing: Pairing, attributes: dict[str, Any], ts: float | None) -> bool:
     """Adds what is new in one request: what follows the last message of the model, and its reply. A trace is
-    one turn; what a program says again in the user's name begins none."""
+    one turn; what a program says again in the user's name begins none. Returns whether arguments are told of
+    any call."""
     given, made = carried(attributes)
     last = max((n for n, message in enumerate(given) if message["role"] == "assistant"), default=-1)
     for message in given[last + 1 :]:
         for answer in message["answers"]:
             pairing.answer(answer["result"], id=answer["id"])
     pairing.reply()
+    told = False
     for message in made:
         for call in message["calls"]:
+            told = told or call.get("arguments") is not None
             pairing.call(call.get("name"), call.get("arguments"), id=call.get("id"), ts=ts)
+    return told
 
 
 def _flat(fields: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class ToolLog:
 
     def sniff(self, document: Document) -> bool:
         """Any of the first lines is a call; a program's own log has names and times, too, and levels."""
-        seen = [row for row in glance(document) if _call(row)]
+        seen = [row for row in glance(document) if _call(row) and not _drawn(row)]
         told = any("args" in row or "level" not in row for row in seen)
         return told and not isinstance(document.value, list)
 
@@ -238,6 +238,11 @@ def _none(document: Document, line: int) -> Unreadable:
 
 def _call(row: dict[str, Any]) -> bool:
     return bool(row.get("name")) and isinstance(row["name"], str) and ("args" in row or "ts" in row)
+
+
+def _drawn(row: dict[str, Any]) -> bool:
+    """Whether a row is an event of Chrome's trace format, which has names, times and arguments, too."""
+    return "ph" in row and ("pid" in row or "tid" in row)
 
 
 def _outcome(row: dict[str, Any]) -> tuple[Any, bool | None, int | None]:

@@ -40,7 +40,7 @@ def usage(value: Any, model: Any = None) -> Usage | None:
     given, made = _number(fields, INPUT), _number(fields, OUTPUT)
     if given is None and made is None:
         return None
-    parts = [fields, *(mapping(fields.get(name)) for name in DETAILS)]
+    parts = [fields, *(inside for name in DETAILS if (inside := mapping(fields.get(name))))]
     beside = sum(_number(fields, (name,)) or 0 for name in BESIDE)
     return Usage(
         model=text(model),
