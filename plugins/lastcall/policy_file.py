@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -23,6 +21,9 @@ class PolicyError(ValueError):
 
 def parsed(source: str | bytes, where: str) -> dict[str, Any]:
     """The table of a TOML text or file; *where* names it in errors. Raises PolicyError."""
+    # A policy made in code needs no parser.
+    import tomllib  # noqa: PLC0415
+
     try:
         # Editors on Windows begin a file with a mark that TOML does not know.
         return tomllib.loads(source if isinstance(source, str) else source.decode("utf-8-sig"))
@@ -98,6 +99,9 @@ def explained(error: ValidationError, keys: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint at the name that was probably meant."""
+    # Only the text of an error needs it.
+    from difflib import get_close_matches  # noqa: PLC0415
+
     close = get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from unicodedata import normalize
 
 from msgspec import Struct
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel
 
 from lastcall.scalars import Piece, known, scalar, tag, text
 
@@ -104,7 +104,7 @@ class _Walk:
             return _listed(list.__iter__(item))  # type: ignore[arg-type]
         if issubclass(kind, tuple):
             return _listed(tuple.__iter__(item))  # type: ignore[arg-type]
-        if issubclass(kind, RootModel):
+        if issubclass(kind, BaseModel) and kind.__pydantic_root_model__:
             return [item.root]  # type: ignore[attr-defined]
         if (named := fields(item)) is not None:
             return self.pairs(named.items())
