@@ -28,7 +28,7 @@ class TestPardon:
         guard = make_guard(Policy(max_calls=2))
         for n in range(2):
             make(guard, n)
-        guard.pardon(ask(guard, 2))
+        guard.person.pardon(ask(guard, 2))
         for n in range(2, 4):
             assert make(guard, n).stop is None
         stop = assert_stopped(ask(guard, 4).stop, reason="ceiling", scope="turn")
@@ -38,7 +38,7 @@ class TestPardon:
         guard = make_guard(Policy(max_calls=2))
         for n in range(2):
             make(guard, n)
-        guard.pardon(ask(guard, 2), 1)
+        guard.person.pardon(ask(guard, 2), 1)
         assert make(guard, 2).stop is None
         assert ask(guard, 3).stop.limit == 3
 
@@ -47,7 +47,7 @@ class TestPardon:
         guard = make_guard(Policy(max_calls=2), listeners=[events.append])
         for n in range(2):
             make(guard, n)
-        guard.pardon(ask(guard, 2), 5)
+        guard.person.pardon(ask(guard, 2), 5)
         make(guard, 2)
         assert events[-1].remaining == {"calls": 4}
 
@@ -55,7 +55,7 @@ class TestPardon:
         guard = make_guard(Policy(rules=[Refusals(), Ceiling(calls=2, batch="all-or-none")]))
         verdict = ask(guard, 0, size=3, reply="m")
         assert verdict.stop.reason == "ceiling"
-        guard.pardon(verdict, 1)
+        guard.person.pardon(verdict, 1)
         for n in range(3):
             assert make(guard, n, size=3, reply="m").stop is None
 
@@ -65,7 +65,7 @@ class TestPardon:
         verdict = ask(guard, 1)
         assert verdict.stop.budget == "calls:search"
         assert guard.closed("r") == {"search": "ceiling"}
-        guard.pardon(verdict, 2)
+        guard.person.pardon(verdict, 2)
         assert guard.closed("r") == {}
         assert make(guard, 1).stop is None
         assert make(guard, 2).stop is None
@@ -78,7 +78,7 @@ class TestPardon:
         while ask(guard, 0, id=f"c{times}", reply=f"m{times}").ticket is not None:
             make(guard, 0, id=f"d{times}", reply=f"m{times}")
             times += 1
-        guard.pardon(ask(guard, 0, id="last"))
+        guard.person.pardon(ask(guard, 0, id="last"))
         assert make(guard, 0, id="again").stop is None
 
     def test_a_final_status_is_forgotten(self, make_guard):
@@ -87,7 +87,7 @@ class TestPardon:
         make(guard, 0, final)
         verdict = ask(guard, 0, id="c1", reply="m1")
         assert_stopped(verdict.stop, reason="terminal")
-        guard.pardon(verdict)
+        guard.person.pardon(verdict)
         assert make(guard, 0, id="c1", reply="m1").stop is None
 
     def test_a_turn_that_was_ended_goes_on(self, make_guard):
@@ -95,7 +95,7 @@ class TestPardon:
         make(guard, 0, Outcome("error", "no", 404, "final", "no"))
         verdict = ask(guard, 1)
         assert_stopped(verdict.stop, reason="terminal", scope="turn")
-        guard.pardon(verdict)
+        guard.person.pardon(verdict)
         assert make(guard, 1).stop is None
 
     def test_a_cycle_has_to_be_run_again_from_its_start(self, make_guard):
@@ -105,7 +105,7 @@ class TestPardon:
             make(guard, at % 2, id=f"c{at}", reply=f"c{at}", outcome=Outcome(content=f"{at % 2}"))
             at += 1
         verdict = ask(guard, at % 2, id="y", reply="y")
-        guard.pardon(verdict)
+        guard.person.pardon(verdict)
         assert make(guard, at % 2, id="z", reply="z").stop is None
 
     def test_refusals_that_were_taken_back_were_not_ignored(self, make_guard):
@@ -114,13 +114,13 @@ class TestPardon:
         for n in range(1, 6):
             verdict = ask(guard, n, size=1)
             assert verdict.stop.reason == "ceiling"
-            guard.pardon(verdict, 1)
+            guard.person.pardon(verdict, 1)
             assert make(guard, n, size=1).stop is None
 
     def test_the_call_knows_how_often_it_was_asked_about(self, make_guard):
         guard = make_guard(Policy(max_calls=1))
         make(guard, 0)
-        guard.pardon(ask(guard, 1), 1, asked=3)
+        guard.person.pardon(ask(guard, 1), 1, asked=3)
         assert ask(guard, 1).call.asked == 3
         assert ask(guard, 2).call.asked == 0
 
@@ -129,7 +129,7 @@ class TestEnd:
     def test_everything_after_it_is_refused_by_it(self, make_guard):
         guard = make_guard(Policy(max_repeats=1))
         make(guard, 0)
-        stop = guard.end(ask(guard, 0, id="c1", reply="m1"))
+        stop = guard.person.end(ask(guard, 0, id="c1", reply="m1"))
         assert (stop.reason, stop.scope, stop.asked) == ("repeat", "run", True)
         assert stop.text
         again = ask(guard, 7).stop
@@ -139,7 +139,7 @@ class TestEnd:
     def test_where_nothing_was_refused_there_is_nothing_to_end(self, make_guard):
         guard = make_guard()
         with pytest.raises(ValueError, match="nothing was refused"):
-            guard.end(ask(guard))
+            guard.person.end(ask(guard))
 
 
 class TestRaiseLimit:
@@ -205,21 +205,21 @@ class TestRequests:
 class TestPaused:
     def test_a_thread_knows_the_run_that_waits_in_it(self, make_guard):
         guard = make_guard()
-        assert guard.paused("t", "g") is None
-        guard.pause("r", "t", "g")
-        assert guard.paused("t", "g").run == "r"
-        assert guard.paused("t", "other") is None
-        guard.resumed("t", "g")
-        assert guard.paused("t", "g") is None
+        assert guard.pauses.find("t", "g") is None
+        guard.pauses.keep("r", "t", "g")
+        assert guard.pauses.find("t", "g").run == "r"
+        assert guard.pauses.find("t", "other") is None
+        guard.pauses.drop("t", "g")
+        assert guard.pauses.find("t", "g") is None
         assert len(guard.store) == 0
 
     def test_a_snapshot_of_the_thread_has_the_run(self, make_guard):
         guard = make_guard(Policy(max_calls=2))
         make(guard, 0)
-        guard.pause("r", "t", None)
+        guard.pauses.keep("r", "t", None)
         other = make_guard(Policy(max_calls=2))
         other.restore(guard.snapshot(thread="t"))
-        assert other.paused("t", None).run == "r"
+        assert other.pauses.find("t", None).run == "r"
         assert make(other, 1).stop is None
         assert_stopped(ask(other, 2).stop, reason="ceiling")
 

@@ -47,7 +47,8 @@ class Stops:
         if call.kind == "model":
             return
         run = call.where.run
-        vars(call)["number"] = self.numbers[run] = self.numbers.get(run, -1) + 1
+        self.numbers[run] = self.numbers.get(run, -1) + 1
+        call.mark(self, self.numbers[run])
         self._tell(call, stops, refused=True)
 
     def settled(self, call, outcome, stops, now):
@@ -58,7 +59,7 @@ class Stops:
         if stops:
             wide = [stop for stop in stops if stop.ends_run]
             stop = wide[0] if wide else stops[0]
-            said = (vars(call)["number"], stop.reason, stop.scope, refused)
+            said = (call.marked(self), stop.reason, stop.scope, refused)
             self.told.setdefault(call.where.run, []).append(said)
 
 

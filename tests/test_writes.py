@@ -368,7 +368,7 @@ class TestAPerson:
         again = replace(self.call(7), id="again", reply="again")
         refused = guard.decide(again)
         assert refused.stop.reason == "ceiling"
-        assert guard.pardon(refused) is None
+        assert guard.person.pardon(refused) is None
         assert guard.decide(again).replay.result == "paid"
 
     def test_who_lets_one_pass_has_none_made_beside_one_that_runs(self, guard):
@@ -376,7 +376,7 @@ class TestAPerson:
         guard.decide(self.call(7), policy)
         again = replace(self.call(7), id="again", reply="again")
         refused = guard.decide(again, policy)
-        assert guard.pardon(refused) is None
+        assert guard.person.pardon(refused) is None
         assert guard.decide(again, policy).stop.reason == "in_progress"
 
     def test_who_lets_the_run_go_on_has_nothing_made_again(self, guard):
@@ -386,7 +386,7 @@ class TestAPerson:
             again = replace(self.call(7), id=f"again-{number}", reply=f"m-{number}", size=1)
             refused = guard.decide(again, policy)
         assert (refused.stop.reason, refused.ending.reason) == ("unknown_outcome", "refusals")
-        assert guard.pardon(refused) is None
+        assert guard.person.pardon(refused) is None
         assert guard.decide(again, policy).stop.reason == "unknown_outcome"
 
     def test_may_let_one_pass_that_nobody_knows_of(self, guard):
@@ -395,7 +395,7 @@ class TestAPerson:
         again = replace(self.call(7), id="again", reply="again")
         refused = guard.decide(again, policy)
         assert refused.stop.reason == "unknown_outcome"
-        assert guard.pardon(refused) is None
+        assert guard.person.pardon(refused) is None
         assert guard.decide(again, policy).ticket
 
 

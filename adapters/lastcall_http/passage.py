@@ -312,7 +312,7 @@ class Passage:
 
     def _refused(self, reason: str) -> Stopped:
         stop = Stop.of(self.call, reason, "call", self.guard.clock(), rule="wire", executed=True)
-        return self.guard.stopped(self.guard.gave_up(self.call, stop))
+        return self.guard.stopped(self.guard.attempts.gave_up(self.call, stop))
 
 
 SENDING: ContextVar[Passage | None] = ContextVar("lastcall_http_sending", default=None)

@@ -1,21 +1,20 @@
 """Which answers count for a body that sends several requests, one after another or at once.
 
 An answer supersedes those that whoever sent the request knew of. What nobody got past counts, and the worst
-of it: requests one after another come to the last, and of several at once none hides another's failure, but
-of equal ones, of which one that went well is enough.
+of it: requests one after another come to the last, and of several at once none hides another's failure. Of
+equal ones at once, one that went well is enough.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Hashable, Iterable
 from itertools import count
 from typing import NamedTuple
-from weakref import ref
 
 from lastcall.body import Body, Seen, whereabouts
 from lastcall.call import Outcome
+from lastcall_http.flow import Flow, flow_of, goes_on
 from lastcall_http.sending import Sending
 
 KEPT = 256
@@ -26,25 +25,13 @@ NUMBERS = count(1)
 _LOCK = threading.Lock()
 
 
-class Flow(NamedTuple):
-    """What one task or thread sent of one body before, or whoever began it had sent by then."""
-
-    latest: int = 0
-    """The number of its last request; 0: none."""
-    met: frozenset[int] = frozenset()
-    """The numbers of its requests that failed."""
-
-
-BEGUN = Flow()
-
-
 class Failure(NamedTuple):
     """One that nobody got past yet."""
 
     what: Hashable
     """What was asked for."""
     burst: int
-    """The request by which it began that something was on its way, this one among others."""
+    """The first request of those that were on their way together, this one among them."""
     seen: Seen
     outcome: Outcome
 
@@ -71,55 +58,39 @@ class Standing:
     def __init__(self, home: int | None = None) -> None:
         self.home = home
         self.failures: dict[int, Failure] = {}
+        """By the numbers of the requests."""
         self.under_way: set[Asked] = set()
         self.burst = 0
-        """The request since which something is on its way."""
-        self.it = ref(self)
-
-
-FLOWS: ContextVar[Mapping[ref[Standing], Flow]] = ContextVar("lastcall_http_flows")
-"""The flow here of each body: a guarded tool that is called in the body of another leaves the other's alone."""
-
-
-def flow_of(standing: Standing) -> Flow:
-    """The flow here of the body of *standing*."""
-    return FLOWS.get({}).get(standing.it, BEGUN)
-
-
-def goes_on(standing: Standing, flow: Flow) -> None:
-    """From here on it is *flow*."""
-    others = {it: each for it, each in FLOWS.get({}).items() if it() is not None}
-    FLOWS.set({**others, standing.it: flow})
+        """The first of those under way."""
 
 
 class Asked:
     """One request of a body: made when it is about to be sent, where it is sent."""
 
-    __slots__ = ("_burst", "_good", "_known", "_number", "_standing", "sending")
+    __slots__ = ("_burst", "_known", "_made_good", "_number", "_standing", "sending")
 
     def __init__(self, standing: Standing, sending: Sending) -> None:
         self.sending = sending
         self._standing = standing
-        self._good = False
-        """Whether an equal one that was on its way beside it went well: one of them is enough."""
-        flow, failures = flow_of(standing), standing.failures
-        at_home = standing.home == whereabouts()
+        self._made_good = False
+        """Whether an equal one that was on its way beside it went well."""
+        flow, at_home = flow_of(standing), standing.home == whereabouts()
         with _LOCK:
             self._number = next(NUMBERS)
             alone = not standing.under_way
             if alone:
                 standing.burst = self._number
             self._burst = standing.burst
-            self._known = [
+            standing.under_way.add(self)
+            self._known = {
                 number
-                for number, failure in failures.items()
+                for number, failure in standing.failures.items()
                 if number in flow.met
-                # Whoever was busy beside it goes on with something of their own, unless all began with them.
+                # Once all are over, so is what whoever began them all waited for; one of them knows its own.
                 or (alone and (at_home or flow.latest < failure.burst))
                 or failure.what == self.what
-            ]
-            standing.under_way.add(self)
-            met = frozenset(number for number in flow.met if number in failures)
+            }
+            met = flow.met & standing.failures.keys()
         goes_on(standing, Flow(self._number, met))
 
     @property
@@ -132,18 +103,18 @@ class Asked:
         standing, failures = self._standing, self._standing.failures
         failed = outcome.kind == "error"
         with _LOCK:
-            if not failed and (failures or len(standing.under_way) > 1):
+            if not failed:
                 self._makes_good()
             for number in (*self._known, self._number):
                 failures.pop(number, None)
-            if failed and not self._good:
+            if failed and not self._made_good:
                 failures[self._number] = Failure(self.what, self._burst, seen, outcome)
                 if len(failures) > KEPT:
                     del failures[next(iter(failures))]
             # Within the lock: what another told meanwhile is not to be told over.
             if failures:
                 body.last = worst(failures.values(), writes=writes).seen
-            elif not (failed and self._good):
+            elif not failed:
                 body.last = seen
         if failed:
             flow = flow_of(standing)
@@ -151,13 +122,14 @@ class Asked:
 
     def _makes_good(self) -> None:
         """It went well, and so did what was asked for equally at the same time."""
-        what = self.what
+        # What breaks later on is its own again.
+        self._made_good = False
         for other in self._standing.under_way:
-            if other.what == what:
-                other._good = other is not self  # noqa: SLF001 - one of its own
-        self._known += [
-            number for number, each in self._standing.failures.items() if each.what == what
-        ]
+            if other is not self and other.what == self.what:
+                other._made_good = True  # noqa: SLF001 - one of its own
+        self._known |= {
+            number for number, each in self._standing.failures.items() if each.what == self.what
+        }
 
     def is_over(self) -> None:
         """Nothing more is waited for; a second time nothing happens."""

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from lastcall import Guard, Stop, Verdict
+from lastcall_langchain.control import bubbles
 from lastcall_langchain.places import run_of
-from lastcall_langchain.runs import RUNS, agent_of, bubbles
+from lastcall_langchain.roots import agent_of
+from lastcall_langchain.runs import RUNS
 from lastcall_langchain.stops import farewell, mark, marked
 
 if TYPE_CHECKING:
@@ -33,12 +35,12 @@ def due(guard: Guard, verdict: Verdict, messages: Sequence[BaseMessage]) -> bool
         return False
     agent, stop = agent_of(run), verdict.ending
     if stop is None:
-        RUNS.answers(agent, guard, verdict.call.where.run)
+        RUNS.last.answers(agent, guard, verdict.call.where.run)
         return False
     # Where nothing was asked yet in this turn there is nothing to answer from.
     begun = any(isinstance(each, AIMessage) for each in this_turn(messages))
     asks = begun and stop.scope in OWN and stop.reason != "kill" and not given(messages)
-    return asks and RUNS.answer(agent, guard, stop)
+    return asks and RUNS.last.answer(agent, guard, stop)
 
 
 def given(messages: Sequence[BaseMessage]) -> bool:
@@ -49,7 +51,7 @@ def given(messages: Sequence[BaseMessage]) -> bool:
 def asked_for(guard: Guard) -> Stop | None:
     """The stop for which the model is about to be asked once more; None for any other request."""
     run = run_of()
-    return None if run is None else RUNS.opens(agent_of(run), guard)
+    return None if run is None else RUNS.last.opens(agent_of(run), guard)
 
 
 def request_for(stop: Stop, request: ModelRequest) -> ModelRequest:

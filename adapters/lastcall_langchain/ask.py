@@ -41,8 +41,8 @@ def leave(guard: Guard, call: Call, declared: ToolPolicy = PLAIN, *, wait: bool 
             return verdict
         decision, more = asking.person(verdict)
         if decision == END:
-            return Verdict(verdict.call, None, guard.end(verdict))
-        stands = guard.pardon(verdict, more, asked=asking.questions) if decision else verdict
+            return Verdict(verdict.call, None, guard.person.end(verdict))
+        stands = guard.person.pardon(verdict, more, asked=asking.questions) if decision else verdict
         if stands is not None:
             return stands
 
@@ -64,8 +64,12 @@ async def aleave(
             return verdict
         decision, more = asking.person(verdict)
         if decision == END:
-            return Verdict(verdict.call, None, await guard.aend(verdict))
-        stands = await guard.apardon(verdict, more, asked=asking.questions) if decision else verdict
+            return Verdict(verdict.call, None, await guard.person.aend(verdict))
+        stands = (
+            await guard.person.apardon(verdict, more, asked=asking.questions)
+            if decision
+            else verdict
+        )
         if stands is not None:
             return stands
 

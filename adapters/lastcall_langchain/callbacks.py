@@ -16,11 +16,13 @@ from lastcall_langchain import outcomes
 from lastcall_langchain.arguments import own
 from lastcall_langchain.ask import leave
 from lastcall_langchain.breakpoints import told_of_breakpoints
+from lastcall_langchain.control import pauses
 from lastcall_langchain.endings import Refusing, put_aside
 from lastcall_langchain.passing import declared_in, drain, put, stop_in
 from lastcall_langchain.places import around, placed
 from lastcall_langchain.requests import gate
-from lastcall_langchain.runs import RUNS, Run, pauses
+from lastcall_langchain.roots import Run
+from lastcall_langchain.runs import RUNS
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import refusal
 from lastcall_langchain.tracker import Tracker, tool_began
@@ -49,7 +51,7 @@ class GuardCallbackHandler(Refusing):
         self._open: OrderedDict[UUID, Body] = OrderedDict()
 
     on_llm_new_token = Tracker.on_llm_new_token  # pyright: ignore[reportAssignmentType]
-    on_stream_event = Tracker.on_stream_event  # pyright: ignore[reportAssignmentType]
+    on_stream_event = Tracker.on_llm_new_token  # pyright: ignore[reportAssignmentType]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self

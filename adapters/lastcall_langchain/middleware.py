@@ -24,7 +24,8 @@ from lastcall_langchain.nodes import answered, passage_of
 from lastcall_langchain.passing import apassed, passed, stop_in
 from lastcall_langchain.places import Place, aplace, place, run_of
 from lastcall_langchain.requests import request
-from lastcall_langchain.runs import RUNS, agent_of
+from lastcall_langchain.roots import agent_of
+from lastcall_langchain.runs import RUNS
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import farewell
 from lastcall_langchain.withdrawal import awithdrawn, withdrawn

@@ -12,7 +12,7 @@ from langchain_core.messages import ToolMessage
 
 from lastcall import Guard, Outcome, Stopped, Ticket
 from lastcall.idempotency import remembered
-from lastcall_langchain.runs import bubbles, pauses
+from lastcall_langchain.control import bubbles, pauses
 
 HEARD: ContextVar[list[Any] | None] = ContextVar("lastcall_heard", default=None)
 """Where a tool's body leaves its raw result or exception, before LangChain makes text of it."""

@@ -12,7 +12,7 @@ from lastcall import Call, FirstResult, Guard, Outcome, Stop, Stopped, Ticket, T
 from lastcall_langchain import outcomes
 from lastcall_langchain.ask import aleave, leave
 from lastcall_langchain.places import PLAIN, Place, aplace, place, run_of
-from lastcall_langchain.runs import Root
+from lastcall_langchain.roots import Root
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import KEY, answer, refusal
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from langchain_core.runnables.config import var_child_runnable_config
 
 from lastcall import Guard, ToolPolicy, Where
-from lastcall_langchain.runs import RUNS, Root, Run
+from lastcall_langchain.roots import Root, Run
+from lastcall_langchain.runs import RUNS
 
 PLAIN = ToolPolicy()
 """A tool of which nothing was said. One object, so that the guard knows it again."""

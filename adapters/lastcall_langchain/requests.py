@@ -12,7 +12,8 @@ from uuid import UUID
 
 from lastcall import Call, Guard, Outcome, Ticket, Where
 from lastcall_langchain.places import around, whereabouts
-from lastcall_langchain.runs import RUNS, Run
+from lastcall_langchain.roots import Run
+from lastcall_langchain.runs import RUNS
 from lastcall_langchain.shown import show
 from lastcall_langchain.stops import ended
 from lastcall_langchain.usage import hosted, name_hosted, offered, usage
@@ -97,7 +98,7 @@ def gate(
         if run is not None and RUNS.recall(run.root, guard):
             where = whereabouts(run, metadata, around().get("configurable"))
         name_hosted(guard, tools)
-        if run is not None and RUNS.admits(run, guard, request_id):
+        if run is not None and RUNS.last.admits(run, guard, request_id):
             asked.tickets.append((guard, None))
             continue
         ticket = None if run is None else RUNS.granted(run, guard)

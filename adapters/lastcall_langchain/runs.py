@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
-from weakref import WeakKeyDictionary, WeakSet
 
-from lastcall import Guard, Outcome, Stop, Stopped, Ticket
-from lastcall.body import Body
+from lastcall import Guard, Stopped, Ticket
+from lastcall_langchain.control import before_tools, pauses, resumes
+from lastcall_langchain.last import LastAnswers
+from lastcall_langchain.roots import Root, Run, finish, keep, outermost
 
 MOST_RUNS = 100_000
 """Runs known at once; the oldest root of more was probably never ended."""
@@ -21,96 +21,6 @@ MOST_REFUSED = 1_000
 
 MOST_PAUSED = 10_000
 """Paused or stopped roots that a resume may still continue."""
-
-
-@dataclass(slots=True)
-class Last:
-    """The last answer of one agent, to be asked for when its run is ended."""
-
-    run: str | None
-    """The run of the guard that it is the last answer of."""
-    stop: Stop | None = None
-    """The stop for which it is asked; None while the run goes on."""
-    opened: bool = False
-    """Whether the model is being asked for it."""
-    request: UUID | None = None
-    """The one request that is let through."""
-
-
-@dataclass(slots=True, eq=False)
-class Root:
-    """One root invocation, with the resumes that continue it: one run and one turn of the guards."""
-
-    run: str
-    pausable: tuple[str, str | None] | None
-    """Its thread and its graph's name, by which a resume is known."""
-    guards: WeakSet[Guard] = field(default_factory=WeakSet)
-    runs: set[UUID] = field(default_factory=set)
-    requests: int = 0
-    """Requests to a model seen so far."""
-    stop: Stop | None = None
-    """The stop for which the graph was asked to drain."""
-    answered: WeakKeyDictionary[Guard, set[str | None]] = field(default_factory=WeakKeyDictionary)
-    """The runs of each guard for which a last answer was asked."""
-    bare: bool = False
-    """Whether it is one call of a tool and nothing round it: that is no turn."""
-    paused: bool = False
-    stopped: bool = False
-    """Whether it came to an exception that tells of a stop: the turn goes on, and is refused, if the graph
-    does so with nothing new."""
-    tools: bool = False
-    """Whether a tool was called in it."""
-    over: bool = False
-    foreign: bool = False
-    """Whether it goes on with a run that this process has not seen; its guards may know which."""
-    kept: bool = False
-    """Whether its guards keep for the thread that it waits."""
-    open: dict[UUID, Callable[[], None]] = field(default_factory=dict)
-    """Requests to models on their way, each with how it is closed when nobody tells of its end."""
-    unused: list[tuple[Guard, Ticket]] = field(default_factory=list)
-    """Leave for requests that were never made."""
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """One run below a root."""
-
-    id: UUID
-    root: Root
-    parent: Run | None = None
-    ns: str | None = None
-    """The LangGraph task it is in; None outside LangGraph."""
-    nth: int = 0
-    """How many siblings began before it."""
-    tool: str | None = None
-    call_id: str | None = None
-    """The id of the tool call that it answers."""
-    children: int = 0
-    requests: int = 0
-    """Requests to a model made for it, leaving out those that its tools make for themselves."""
-    guards: WeakSet[Guard] = field(default_factory=WeakSet)
-    """Those whose handler guards this run of a tool."""
-    calls: tuple[str | None, ...] = ()
-    """The ids of the calls in the last message that a model answered in it, where a handler heard."""
-    agent: str | None = None
-    """The name of the agent, where it says one."""
-    begins: bool = False
-    """Whether an agent begins here, perhaps one that has the name of the agent around it."""
-    pausable: tuple[str, str | None] | None = None
-    """Its thread and its name, where it is a run of a graph."""
-    granted: dict[Guard, Ticket] = field(default_factory=dict)
-    """Leave for the next request to a model, where it was asked for before the node that makes it."""
-    bodies: dict[Guard, Body] = field(default_factory=dict)
-    """The body of this run of a tool, as the handler of each guard keeps it."""
-    last: dict[Guard, Last] = field(default_factory=dict)
-    """What each guard asks of the agent that runs here when it ends it."""
-
-    def asking(self) -> Iterator[Run]:
-        """It and those around it, up to a tool: what that asks a model for is its own affair."""
-        at: Run | None = self
-        while at is not None:
-            yield at
-            at = None if at.tool is not None else at.parent
 
 
 class Runs:
@@ -125,6 +35,8 @@ class Runs:
         self._roots: OrderedDict[UUID, Root] = OrderedDict()
         self._paused: OrderedDict[tuple[str, str | None], Root] = OrderedDict()
         self._refused: OrderedDict[UUID, None] = OrderedDict()
+        self.last = LastAnswers(self._lock)
+        """The last answers of agents whose runs a guard has ended."""
         self.everywhere: tuple[Guard, ...] = ()
         """The guards of the whole process: each has a part in every root from its start."""
 
@@ -243,13 +155,13 @@ class Runs:
         """Whether *guard* knows the run that *root* goes on with, since another process paused it."""
         if not root.foreign or root.pausable is None:
             return False
-        return self._recalled(root, guard.paused(*root.pausable))
+        return self._recalled(root, guard.pauses.find(*root.pausable))
 
     async def arecall(self, root: Root, guard: Guard) -> bool:
         """`recall` for an event loop."""
         if not root.foreign or root.pausable is None:
             return False
-        return self._recalled(root, await guard.apaused(*root.pausable))
+        return self._recalled(root, await guard.pauses.afind(*root.pausable))
 
     def grant(self, agent: Run, guard: Guard, ticket: Ticket) -> Ticket | None:
         """Keep *guard*'s leave for the next request of *agent*; gives back one that was never used."""
@@ -302,52 +214,6 @@ class Runs:
             new = guard not in run.guards
             run.guards.add(guard)
         return new
-
-    # The last answer: one more request for a run that a guard has ended.
-
-    def answers(self, agent: Run, guard: Guard, run: str | None) -> None:
-        """The agent that runs in *agent* would give the last answer of *guard*'s *run*."""
-        if guard not in agent.last:
-            agent.last[guard] = Last(run)
-
-    def answer(self, agent: Run, guard: Guard, stop: Stop) -> bool:
-        """Whether that agent gives it, now that *stop* ends the run: the outermost does, and once."""
-        with self._lock:
-            mine = agent.last.get(guard)
-            if mine is not None and mine.stop is not None:
-                return not mine.opened
-            at = agent.parent
-            while at is not None:
-                above = at.last.get(guard)
-                if above is not None and above.run == stop.run:
-                    return False
-                at = at.parent
-            answered = agent.root.answered.setdefault(guard, set())
-            if stop.run in answered:
-                return False
-            answered.add(stop.run)
-            agent.last[guard] = Last(stop.run, stop)
-            return True
-
-    def opens(self, agent: Run, guard: Guard) -> Stop | None:
-        """The stop for which the model is now asked for a last answer; None in any other request."""
-        with self._lock:
-            last = agent.last.get(guard)
-            if last is None or last.stop is None or last.opened:
-                return None
-            last.opened = True
-            return last.stop
-
-    def admits(self, run: Run, guard: Guard, request: UUID) -> bool:
-        """Whether *request*, made in *run*, is that for a last answer, or made to prepare it."""
-        with self._lock:
-            for at in run.asking():
-                last = at.last.get(guard)
-                if last is not None and last.stop is not None:
-                    if last.opened and last.request is None:
-                        last.request = request
-                    return last.request in (None, request)
-        return False
 
     def _recalled(self, root: Root, pause: Any) -> bool:
         # The store was out of reach: the next who asks may hear more.
@@ -417,70 +283,9 @@ class Runs:
         return root
 
 
-def agent_of(run: Run) -> Run:
-    """The run of the graph in one of whose nodes *run* is."""
-    at = run
-    while at.parent is not None and at.ns == run.ns:
-        at = at.parent
-    return at
-
-
-def keep(root: Root) -> None:
-    """Let every guard keep for the thread that *root* waits, for a resume in another process."""
-    if root.pausable is not None:
-        root.kept = True
-        for guard in tuple(root.guards):
-            guard.pause(root.run, *root.pausable)
-
-
-def finish(over: Iterable[Root]) -> None:
-    """Let every guard forget what it counted for roots that are over."""
-    for root in over:
-        root.over = True
-        for close in tuple(root.open.values()):
-            close()
-        for guard, ticket in root.unused:
-            guard.observe(ticket, Outcome("cancelled", started=False))
-        root.unused.clear()
-        for guard in tuple(root.guards):
-            guard.finish(root.run)
-            if root.kept and root.pausable is not None:
-                guard.resumed(*root.pausable)
-
-
-def outermost(run: Run) -> Run:
-    """The run of the outermost graph that *run* is in."""
-    at = run
-    while at.ns is not None and at.parent is not None:
-        at = at.parent
-    return at
-
-
-def before_tools(outputs: Any) -> bool:
-    """Whether a graph ended before its tools were called: a breakpoint tells of itself by nothing else."""
-    messages = outputs.get("messages") if isinstance(outputs, Mapping) else None
-    last = messages[-1] if isinstance(messages, list) and messages else None
-    return bool(getattr(last, "tool_calls", None))
-
-
-def pauses(error: BaseException) -> bool:
-    """Whether *error* is LangGraph's way to wait for a person."""
-    return any(each.__name__ == "GraphInterrupt" for each in type(error).__mro__)
-
-
 def stopped(root: Root, error: BaseException | None) -> bool:
     """Whether a graph of *root* came to *error* by a stop."""
     return error is not None and (isinstance(error, Stopped) or root.stop is not None)
-
-
-def bubbles(error: BaseException) -> bool:
-    """Whether *error* is LangGraph's control flow and no failure: a pause, or a command to a parent."""
-    return any(each.__name__ == "GraphBubbleUp" for each in type(error).__mro__)
-
-
-def resumes(inputs: Any) -> bool:
-    """Whether a graph is started to go on: with nothing new, or with the answer to a question."""
-    return inputs is None or getattr(inputs, "resume", None) is not None
 
 
 RUNS = Runs()

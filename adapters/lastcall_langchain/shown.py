@@ -8,7 +8,7 @@ from typing import Any
 
 from lastcall import Stop
 from lastcall_langchain.places import around, run_of
-from lastcall_langchain.runs import Run
+from lastcall_langchain.roots import Run
 from lastcall_langchain.stops import KEY
 
 log = logging.getLogger("lastcall")

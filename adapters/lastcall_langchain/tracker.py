@@ -16,7 +16,8 @@ from typing_extensions import override
 
 from lastcall_langchain.endings import Refusing, put_aside, tell_ends
 from lastcall_langchain.requests import answered, failed, gate
-from lastcall_langchain.runs import RUNS, Run
+from lastcall_langchain.roots import Run
+from lastcall_langchain.runs import RUNS
 from lastcall_langchain.stops import keep_quiet
 from lastcall_langchain.usage import messages_of
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from agents import Agent, AgentBase, Handoff, RunContextWrapper, Tool, handoff
 
 from lastcall import Guard, Stop
-from lastcall_openai_agents.runs import Frame, at
+from lastcall_openai_agents.around import at
+from lastcall_openai_agents.frames import Frame
 
 OWN = frozenset({"turn", "run", "thread"})
 """Scopes after whose stop one may still be asked. Beyond them (a user's budget, a kill switch) others

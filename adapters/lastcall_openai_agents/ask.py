@@ -12,7 +12,9 @@ from agents.tool_context import ToolContext
 
 from lastcall import Guard, Stop, Verdict
 from lastcall_openai_agents import _sdk
-from lastcall_openai_agents.runs import PAUSED, Frame, at, inside
+from lastcall_openai_agents.around import at, inside
+from lastcall_openai_agents.frames import Frame
+from lastcall_openai_agents.paused import PAUSED
 
 if TYPE_CHECKING:
     from lastcall_openai_agents.calls import Passage
@@ -97,7 +99,7 @@ async def rejected(guard: Guard, frame: Frame) -> Stop | None:
         if key[0] is guard and verdict.ticket is None:
             del frame.foreseen[key]
             if asked_about(verdict):
-                return await guard.aend(verdict)
+                return await guard.person.aend(verdict)
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from agents import AgentBase, FunctionTool, RunContextWrapper
 
 from lastcall import Call, Guard
-from lastcall_openai_agents.runs import at, inside
+from lastcall_openai_agents.around import at, inside
 
 
 async def begins(guard: Guard, context: RunContextWrapper[Any] | None) -> bool:

@@ -13,8 +13,9 @@ from agents.tool_context import ToolContext
 from lastcall import Call, Guard, Outcome, Stop, Stopped, Ticket, ToolPolicy, Verdict, Where
 from lastcall.idempotency import remembered
 from lastcall_openai_agents import realtime
+from lastcall_openai_agents.around import at, inside
 from lastcall_openai_agents.ask import asked_about
-from lastcall_openai_agents.runs import Frame, Key, at, inside, key_of
+from lastcall_openai_agents.frames import Frame, Key, key_of
 
 PLAIN = ToolPolicy()
 """A tool of which nothing was said; one object, since the guard keeps what it works out by it."""
@@ -106,7 +107,7 @@ class Passage:
             frame.elsewhere and self.asks and ctx.is_tool_approved(ctx.tool_name, ctx.tool_call_id)
         )
         if verdict.ticket is None and approved and asked_about(verdict):
-            stands = await self.guard.apardon(verdict, asked=0)
+            stands = await self.guard.person.apardon(verdict, asked=0)
             verdict = stands or await self.guard.adecide(call, self.declared, wait=wait)
         return verdict
 

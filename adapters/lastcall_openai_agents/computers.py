@@ -12,10 +12,12 @@ from agents import ComputerTool
 
 from lastcall import Guard
 from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.around import at
 from lastcall_openai_agents.calls import Passage
+from lastcall_openai_agents.frames import Frame
+from lastcall_openai_agents.guards import EVERYWHERE, MARK, marks
 from lastcall_openai_agents.native import Body
 from lastcall_openai_agents.passing_on import guards_in
-from lastcall_openai_agents.runs import EVERYWHERE, MARK, Frame, at, marks
 from lastcall_openai_agents.seams import Seam
 
 BLANK = (

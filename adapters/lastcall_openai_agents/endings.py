@@ -18,8 +18,9 @@ from agents.exceptions import AgentsException
 from lastcall import Call, Guard, Stop, Stopped, Where
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.answers import Final, due
+from lastcall_openai_agents.around import at, inside
 from lastcall_openai_agents.ask import rejected
-from lastcall_openai_agents.runs import Frame, at, inside
+from lastcall_openai_agents.frames import Frame
 from lastcall_openai_agents.shown import show
 
 ENDED = "_lastcall_stop"

@@ -11,10 +11,10 @@ from typing import Any
 
 from lastcall_openai_agents import _sdk, recorded
 from lastcall_openai_agents.calls import PLAIN
+from lastcall_openai_agents.guards import EVERYWHERE
 from lastcall_openai_agents.kinds import gap_of, guards_of_native
 from lastcall_openai_agents.native import FIELDS, Body, body_of, kind_of
 from lastcall_openai_agents.passing_on import guards_in
-from lastcall_openai_agents.runs import EVERYWHERE
 from lastcall_openai_agents.seams import Seam
 
 DOING: ContextVar[tuple[Any, Body] | None] = ContextVar(

@@ -11,8 +11,8 @@ from agents.tool_context import ToolContext
 
 from lastcall import Stop
 from lastcall_openai_agents import _sdk, recorded
+from lastcall_openai_agents.around import at, passed_by
 from lastcall_openai_agents.calls import Passage
-from lastcall_openai_agents.runs import at, passed_by
 from lastcall_openai_agents.seams import Seam
 from lastcall_openai_agents.tools import guards_of, passage_of, passing
 

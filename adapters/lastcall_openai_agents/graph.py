@@ -14,8 +14,8 @@ from lastcall import Guard, Stop
 from lastcall_openai_agents import _sdk
 from lastcall_openai_agents.answers import Final, answering
 from lastcall_openai_agents.endings import Ending
+from lastcall_openai_agents.guards import MARK, marks
 from lastcall_openai_agents.runner import install
-from lastcall_openai_agents.runs import MARK, marks
 from lastcall_openai_agents.servers import guarded_server
 from lastcall_openai_agents.tools import guarded
 

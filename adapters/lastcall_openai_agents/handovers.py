@@ -11,10 +11,12 @@ from agents.tool_context import ToolContext
 
 from lastcall import Guard, Stop
 from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.around import at, here
 from lastcall_openai_agents.calls import Passage
 from lastcall_openai_agents.endings import Ending, over
+from lastcall_openai_agents.frames import Frame
+from lastcall_openai_agents.guards import EVERYWHERE, marks
 from lastcall_openai_agents.passing_on import guards_in
-from lastcall_openai_agents.runs import EVERYWHERE, Frame, at, here, marks
 from lastcall_openai_agents.seams import Seam
 
 

@@ -22,12 +22,14 @@ from openai.types.responses import ResponseCustomToolCall, ResponseFunctionToolC
 
 from lastcall import Guard
 from lastcall_openai_agents import _sdk, fields
+from lastcall_openai_agents.around import at
 from lastcall_openai_agents.calls import Passage
 from lastcall_openai_agents.computers import ACTING
 from lastcall_openai_agents.endings import end
+from lastcall_openai_agents.frames import Frame, Heard
 from lastcall_openai_agents.functions import INVOKING
+from lastcall_openai_agents.guards import marks
 from lastcall_openai_agents.passing_on import Guarding, Passing
-from lastcall_openai_agents.runs import Frame, Heard, at, marks
 from lastcall_openai_agents.servers import guards_at
 from lastcall_openai_agents.tools import guards_of, passage_of
 from lastcall_openai_agents.usage import answered, kind_of, run_here

@@ -10,8 +10,8 @@ from lastcall import Guard
 from lastcall_openai_agents import fields, handovers
 from lastcall_openai_agents.computers import ACTING
 from lastcall_openai_agents.functions import CHECKING, INVOKING
+from lastcall_openai_agents.guards import EVERYWHERE
 from lastcall_openai_agents.runner import install
-from lastcall_openai_agents.runs import EVERYWHERE
 from lastcall_openai_agents.seams import Seam
 
 log = logging.getLogger("lastcall")

@@ -11,8 +11,8 @@ from agents import ComputerTool, ShellTool
 from lastcall import Guard, ToolPolicy
 from lastcall_openai_agents.calls import PLAIN
 from lastcall_openai_agents.computers import ACTING, marked
+from lastcall_openai_agents.guards import marks
 from lastcall_openai_agents.native import FIELDS, Body, body_of, kind_of
-from lastcall_openai_agents.runs import marks
 
 HOSTED = "run by the model's provider; calls are counted where its answers show them"
 HOSTED_SHELL = "its commands run in a container of the model's provider"

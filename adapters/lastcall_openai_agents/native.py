@@ -27,8 +27,8 @@ from agents import (
 from agents.tool_context import ToolContext
 
 from lastcall import Guard, Stop, ToolPolicy
+from lastcall_openai_agents.around import at
 from lastcall_openai_agents.calls import Passage
-from lastcall_openai_agents.runs import at
 
 SHELL = ToolPolicy(shell=True)
 """What is known of a shell, as long as nobody says more."""

@@ -11,9 +11,10 @@ from agents.tool_context import ToolContext
 
 from lastcall import Guard
 from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.around import at
 from lastcall_openai_agents.calls import Passage
+from lastcall_openai_agents.guards import EVERYWHERE, marks
 from lastcall_openai_agents.passing_on import guards_in
-from lastcall_openai_agents.runs import EVERYWHERE, at, marks
 
 OWN = "_lastcall_own"
 """Where a formatter of ours keeps the user's own: a nested run inherits ours, and makes another."""

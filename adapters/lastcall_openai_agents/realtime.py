@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from agents.tool_context import ToolContext
 
 from lastcall_openai_agents import _sdk
-from lastcall_openai_agents.runs import aloosened
+from lastcall_openai_agents.around import aloosened
 from lastcall_openai_agents.seams import Seam
 
 

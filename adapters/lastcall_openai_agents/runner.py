@@ -16,11 +16,14 @@ from agents.lifecycle import RunHooksBase
 
 from lastcall import Guard, Stop, Stopped
 from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.around import SWAPS, here, inside
 from lastcall_openai_agents.endings import ENDED, RunStopped, StopText
+from lastcall_openai_agents.frames import Frame
 from lastcall_openai_agents.hooks import Watch
 from lastcall_openai_agents.passing_on import guards_in
+from lastcall_openai_agents.paused import PAUSED, hash_of, waiting_in
 from lastcall_openai_agents.read import formatted
-from lastcall_openai_agents.runs import PAUSED, SWAPS, Frame, Run, hash_of, here, inside, waiting_in
+from lastcall_openai_agents.runs import Run
 
 log = logging.getLogger("lastcall")
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable
 
 from lastcall import Call, Guard, Stop, Stopped, Where
 from lastcall.contracts import Scope
+from lastcall_openai_agents.around import around
 from lastcall_openai_agents.endings import RunStopped
 from lastcall_openai_agents.runner import install
-from lastcall_openai_agents.runs import around
 
 
 class SdkScope(Scope):

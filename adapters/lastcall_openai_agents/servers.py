@@ -12,10 +12,11 @@ from mcp.types import CallToolResult
 
 from lastcall import Call, Guard, Stop, Ticket
 from lastcall_openai_agents import _sdk
+from lastcall_openai_agents.around import at
 from lastcall_openai_agents.ask import needing
 from lastcall_openai_agents.beginnings import begins
 from lastcall_openai_agents.calls import PLAIN, Passage, told
-from lastcall_openai_agents.runs import Frame, at
+from lastcall_openai_agents.frames import Frame
 from lastcall_openai_agents.tools import Gate
 
 ALLOWED: ContextVar[tuple[Frame, ToolContext[Any]] | None] = ContextVar(

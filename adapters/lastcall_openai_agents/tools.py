@@ -21,12 +21,12 @@ from agents.tool_context import ToolContext
 
 from lastcall import Guard, Stop, ToolPolicy
 from lastcall_openai_agents import _sdk, recorded
+from lastcall_openai_agents.around import SWAPS, at
 from lastcall_openai_agents.ask import asking
 from lastcall_openai_agents.beginnings import beginning
 from lastcall_openai_agents.calls import PLAIN, Passage
 from lastcall_openai_agents.hearing import RAW, heard
 from lastcall_openai_agents.kinds import gap_of, guarded_native, guards_of_native
-from lastcall_openai_agents.runs import SWAPS, at
 
 T = TypeVar("T")
 log = logging.getLogger("lastcall")

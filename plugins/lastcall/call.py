@@ -113,6 +113,9 @@ class Call(Struct, frozen=True, dict=True):
     """When it is decided about, in epoch seconds."""
     into: str | None = None
     """The agent that would go to work by it, where the tool is an agent and the adapter can tell."""
+    lived: tuple[str, ...] | None = None
+    """Of a recorded call: the volatile arguments of then, by which the fingerprints that it brings along were
+    worked out. None: it brings none."""
 
     @lazy
     def name(self) -> str:
@@ -138,6 +141,14 @@ class Call(Struct, frozen=True, dict=True):
     def near(self) -> str:
         """16 hex characters that are equal for calls that differ in form only (requirement A3)."""
         return loose(self.name, self.args, self.policy.volatile, strict=self.policy.writes)
+
+    def mark(self, by: object, what: Any) -> None:
+        """Keep *what* with this very call for *by*: a listener that is shown it again once it is settled."""
+        vars(self)[f"marked by {id(by)}"] = what
+
+    def marked(self, by: object) -> Any:
+        """What *by* kept with it; None: nothing."""
+        return vars(self).get(f"marked by {id(by)}")
 
 
 DOUBTFUL = frozenset((408, 500, 502, 504))

@@ -275,7 +275,9 @@ class Store(Protocol):
 
 class Witness(Protocol):
     """A listener that is also shown the calls and outcomes themselves: arguments and results, as they are.
-    Requests to the model are among them, and writes that are answered by their first result. What it raises is logged and breaks nothing."""
+    Requests to the model are among them, and writes that are answered by their first result. What it raises is logged and breaks nothing.
+
+    What it keeps with a call when that is decided (`Call.mark`) it finds there when the call is settled."""
 
     def decided(self, call: Call, stops: Sequence[Stop], now: float) -> None:
         """*call* was allowed, or refused by *stops*."""

@@ -50,7 +50,7 @@ class Course:
             else:
                 keys = frozenset(keys_of(call, self._policy))
                 self.calls.append((call.name, keys))
-                vars(call)["lived_at"] = at
+                call.mark(self, at)
             self._stopped(at, stops)
 
     def settled(
@@ -62,8 +62,8 @@ class Course:
     ) -> None:
         """What *call* came to led to *stops*."""
         with self._lock:
-            at = vars(call).get("lived_at", len(self.calls))
-            self._stopped(at, stops)
+            at = call.marked(self)
+            self._stopped(len(self.calls) if at is None else at, stops)
 
     def _stopped(self, at: int, stops: Sequence[Stop]) -> None:
         if stops:

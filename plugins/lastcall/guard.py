@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from decimal import Decimal
 from functools import partial
@@ -16,41 +15,45 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from lastcall import spending, status, waiting
+from lastcall import status
+from lastcall.attempts import Attempts
 from lastcall.bodies import ALONE, Bodies
 from lastcall.call import Call, Kind, Outcome, Where, as_text, in_text
-from lastcall.contracts import Answer, Claim, Clock, Key, Notice, Shard, Step, Store
+from lastcall.closed import closed
+from lastcall.conclusions import Conclusions
+from lastcall.contracts import Answer, Clock, Key, Shard, Step, Store
+from lastcall.errand import Errands
 from lastcall.events import Event, log
+from lastcall.faults import Faults
 from lastcall.flights import Flights, joins, landed, landing
 from lastcall.fold import Decided, deciding, observing, raised_by, raising
 from lastcall.idempotency import keyed
 from lastcall.known import KnownTools
-from lastcall.lasting import Lasting
+from lastcall.lasting import Settlements
 from lastcall.lineup import Lineup, keys_of
 from lastcall.money import Amount, money
+from lastcall.pauses import Pauses
+from lastcall.person import Person
 from lastcall.policy import Policy
 from lastcall.prices import UnknownPriceError, cost_of
 from lastcall.reconcile import reconciling
-from lastcall.report import Incident
 from lastcall.reporter import Reporter
 from lastcall.rounds import Rounds
 from lastcall.scope import HERE, Scopes
-from lastcall.snapshot import PAUSED, Pause, decoded, encoded
+from lastcall.snapshot import PAUSED, decoded, encoded
 from lastcall.stop import Stop, Stopped
 from lastcall.stores.memory import MemoryStore
 from lastcall.stores.opening import open_store
 from lastcall.stores.standby import Standby
-from lastcall.stores.trouble import StoreError
 from lastcall.switch import Switch
 from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.verdict import Ticket, Verdict
-from lastcall.volume import Volume
-from lastcall.waiting import Errand, Waiting
 from lastcall.wire import Wire
 from lastcall.words import answered, words
 from lastcall.wrapping import Calling, wrapped
 
 if TYPE_CHECKING:
+    from lastcall.incident import Incident
     from lastcall.retrying import Retries
 
 P = ParamSpec("P")
@@ -102,7 +105,7 @@ class Guard:
         self.clock: Clock = clock or getattr(self.store, "clock", None) or time.time
         # A store's own clock follows the machine's, which may be set back.
         steady = time.monotonic if clock is None or clock is time.time else clock
-        self._shared_switch = switch is None and getattr(self.store, "shared", False)
+        self._shared_switch = switch is None and self._shared
         if self._shared_switch:
             switch = Switch(self.store, clock=self.clock, monotonic=steady)
         elif isinstance(switch, str | Path):
@@ -116,15 +119,21 @@ class Guard:
         self.bodies = Bodies(self._scopes, lambda: self.policy, self.clock)
         """The bodies of guarded calls that run here, for the seams of adapters."""
         self._warned = False
-        self._volume = Volume()
-        self._said: set[str] = set()
         self._rounds = Rounds()
+        self._faults = Faults(self._own, self.switch, self._rounds, self._reporter)
+        self._conclusions = Conclusions(self.clock, self._reporter)
         self._flights = Flights()
-        self._settlements = Lasting()
-        self._waiting = Waiting(lambda: self._records, self.clock, self._reporter)
-        self.wire = Wire(lambda: self._records, self.clock, self._reporter, self._faulted)
+        self._settlements = Settlements(self.aobserve, self._observed, self._faults.unobserved)
+        self._errands = Errands(lambda: self._records, self.clock, self._reporter)
+        self.person = Person(self._errands, self._reporter, self._lineup, self._faults.undecided)
+        """What a person says instead of a stop, for adapters that ask one."""
+        self.pauses = Pauses(self._errands)
+        """Runs that wait in a thread, for adapters."""
+        self.wire = Wire(lambda: self._records, self.clock, self._reporter, self._faults.undecided)
         """Single requests in the body of a call, for transports."""
         self._remote = not isinstance(self.store, MemoryStore)
+        self.attempts = Attempts(self._scopes, self.clock, self._reporter, remote=self._remote)
+        """Attempts of one call, for who retries it."""
         # Who is shown calls is shown them in the order in which the store was asked.
         self._in_order: AbstractContextManager[Any] = RLock() if self._reporter.shows else AT_ONCE
         # Memory answers an event loop without a pause; nothing else may be waited for with a lock held.
@@ -154,7 +163,7 @@ class Guard:
         except UnscopedError:
             raise
         except Exception as fault:
-            return self._faulted(call, fault)
+            return self._faults.undecided(call, fault)
 
     async def adecide(
         self, call: Call, declared: ToolPolicy = PLAIN, *, wait: bool = False
@@ -173,7 +182,7 @@ class Guard:
         except UnscopedError:
             raise
         except Exception as fault:
-            return self._faulted(call, fault)
+            return self._faults.undecided(call, fault)
 
     def observe(self, ticket: Ticket, outcome: Outcome) -> Verdict:
         """Settle *ticket* by *outcome*; the verdict carries a stop when the answer is one. A second
@@ -188,7 +197,7 @@ class Guard:
                 decided, answer = self._kept(ticket).update(ticket.keys, step, now)
                 return self._observed(ticket, outcome, decided, answer)
         except Exception as fault:
-            return self._unobserved(ticket, fault)
+            return self._faults.unobserved(ticket, fault)
         finally:
             landed(ticket)
 
@@ -201,11 +210,13 @@ class Guard:
             outcome = self._priced(ticket, outcome)
             now, step = self._settling(ticket, outcome)
             update = self._kept(ticket).aupdate(ticket.keys, step, now)
+            if self._shared:
+                update = self._settlements.settled(ticket, outcome, update)
             with self._in_order_here:
-                decided, answer = await self._settled(ticket, outcome, update)
+                decided, answer = await update
                 return self._observed(ticket, outcome, decided, answer)
         except Exception as fault:
-            return self._unobserved(ticket, fault)
+            return self._faults.unobserved(ticket, fault)
         finally:
             landed(ticket)
 
@@ -333,7 +344,7 @@ class Guard:
             self._reporter.failed(
                 "the counts of a run that is over could not be dropped", fault, run=run
             )
-        self._waiting.paid(run)
+        self.person.paid(run)
         self._reporter.finished(run)
 
     def snapshot(self, run: str | None = None, *, thread: str | None = None) -> bytes:
@@ -408,7 +419,7 @@ class Guard:
 
     def warned(self, call: Call, message: str) -> None:
         """Say *message* about *call* as an alert, when it is the first time."""
-        self._once(call, message)
+        self._conclusions.once(call, message)
 
     def caller(self) -> Any:
         """The place in a framework's run where a tool was called, asked in its body."""
@@ -422,83 +433,14 @@ class Guard:
         """The exception for *stop* here: in a framework's run one that it knows how to answer with."""
         return self._scopes.stopped(stop)
 
-    # For adapters: a person instead of a stop, tools that are closed, runs that are paused.
-
-    # An outage breaks nobody's run: none of it raises what the store raises. The twins differ in `await` alone.
-
-    def pardon(
-        self, verdict: Verdict, more: Amount | None = None, *, asked: int = 1
-    ) -> Verdict | None:
-        """A person let the call of *verdict* pass: what led to its stops is forgotten, and a budget that
-        was spent is raised by *more* (default: by its limit). *asked*: the questions that were put about
-        it so far. None: ask again about the call. Otherwise it could not be kept, and this is the verdict."""
-        try:
-            keys, step = self._pardon(verdict, more, asked)
-            self._records.update(keys, step, self.clock())
-        except Exception as fault:
-            return self._unpardoned(verdict.call, fault)
-        return None
-
-    async def apardon(
-        self, verdict: Verdict, more: Amount | None = None, *, asked: int = 1
-    ) -> Verdict | None:
-        """`pardon` for an event loop."""
-        try:
-            keys, step = self._pardon(verdict, more, asked)
-            await self._records.aupdate(keys, step, self.clock())
-        except Exception as fault:
-            return self._unpardoned(verdict.call, fault)
-        return None
-
-    def end(self, verdict: Verdict) -> Stop:
-        """A person ended the run of the call that *verdict* refused; gives the stop that says so. Until
-        the store keeps it this process does. Raises ValueError when nothing was refused."""
-        stop, errand = self._end(verdict)
-        if not self._waiting.done(errand):
-            self._waiting.owe(errand)
-        return self._reporter.ended(verdict.call, stop)
-
-    async def aend(self, verdict: Verdict) -> Stop:
-        """`end` for an event loop."""
-        stop, errand = self._end(verdict)
-        if not await self._waiting.adone(errand):
-            self._waiting.owe(errand)
-        return self._reporter.ended(verdict.call, stop)
-
     def closed(self, run: str | None) -> dict[str, str]:
         """The tools that no call in the present turn of *run* may use any more, each with the reason;
         none while the store cannot be asked."""
-        return self._waiting.done(waiting.closed(run))
+        return self._errands.done(closed(run))
 
     async def aclosed(self, run: str | None) -> dict[str, str]:
         """`closed` for an event loop."""
-        return await self._waiting.adone(waiting.closed(run))
-
-    def pause(self, run: str, thread: str, graph: str | None, note: str = "") -> None:
-        """Keep with *thread* that *run* waits in it; *graph* tells several in one thread apart. *note* is
-        kept for the adapter."""
-        self._waiting.done(waiting.pause(run, thread, graph, note))
-
-    async def apause(self, run: str, thread: str, graph: str | None, note: str = "") -> None:
-        """`pause` for an event loop."""
-        await self._waiting.adone(waiting.pause(run, thread, graph, note))
-
-    def paused(self, thread: str, graph: str | None) -> Pause | None:
-        """The run that waits in *thread*; None when none does, and one that is `unread` when the store
-        could not be asked."""
-        return self._waiting.done(waiting.paused(thread, graph))
-
-    async def apaused(self, thread: str, graph: str | None) -> Pause | None:
-        """`paused` for an event loop."""
-        return await self._waiting.adone(waiting.paused(thread, graph))
-
-    def resumed(self, thread: str, graph: str | None) -> None:
-        """No run waits in *thread* any more."""
-        self._waiting.done(waiting.resumed(thread, graph))
-
-    async def aresumed(self, thread: str, graph: str | None) -> None:
-        """`resumed` for an event loop."""
-        await self._waiting.adone(waiting.resumed(thread, graph))
+        return await self._errands.adone(closed(run))
 
     def flying(self, call: Call, declared: ToolPolicy = PLAIN) -> bool:
         """Whether *call* is a write, and an equal one that it may be answered by runs in this process."""
@@ -531,32 +473,6 @@ class Guard:
         except Exception as fault:
             self._reporter.fault(call, fault)
 
-    # For retrying.
-
-    def identified(self, call: Call) -> Call:
-        """*call* in its place, with an id and a reply by which attempts of it are known, where it has none."""
-        call = self._scopes.place(call) or call
-        if call.id is not None and call.reply is not None:
-            return call
-        own = f"retried-{uuid4().hex}"
-        return replace(call, id=call.id or own, reply=call.reply or own)
-
-    async def aidentified(self, call: Call) -> Call:
-        """`identified` for an event loop."""
-        if self._remote and call.where.run is None:
-            await self._scopes.ready()
-        return self.identified(call)
-
-    def retried(self, call: Call, message: str, alert: int | None) -> None:
-        """*call* is about to be made again; the *alert*-th retry within a minute is worth an alert."""
-        self._reporter.noticed(call, "retry", message)
-        if alert is not None and self._volume.reached(self.clock(), alert):
-            self._reporter.noticed(call, "alert", f"retries: {alert} within 60 s", alert, alert)
-
-    def gave_up(self, call: Call, stop: Stop) -> Stop:
-        """*call* is not made again, for *stop*; gives it in full."""
-        return self._reporter.ended(call, stop)
-
     def __copy__(self) -> Self:
         return self
 
@@ -572,8 +488,8 @@ class Guard:
         killed = None if self.switch is None else self.switch.check(call)
         if killed is not None and ticket.lineup.enforce:
             return self._killed(call, killed)
-        if self._waiting.owed:
-            self._waiting.pay(call.where.run)
+        if self.person.owed:
+            self.person.pay(call.where.run)
         step = partial(deciding, call, ticket.lineup, ticket.time)
         with self._in_order:
             decided, answer = self._records.update(ticket.keys, step, ticket.time)
@@ -585,11 +501,14 @@ class Guard:
         killed = None if self.switch is None else await self.switch.acheck(call)
         if killed is not None and ticket.lineup.enforce:
             return self._killed(call, killed)
-        if self._waiting.owed:
-            await self._waiting.apay(call.where.run)
+        if self.person.owed:
+            await self.person.apay(call.where.run)
         step = partial(deciding, call, ticket.lineup, ticket.time)
         with self._in_order_here:
-            decided, answer = await self._answered(ticket, step)
+            update = self._records.aupdate(ticket.keys, step, ticket.time)
+            if self._shared:
+                update = self._settlements.decided(ticket, update)
+            decided, answer = await update
             return self._decided(ticket, decided, answer, killed)
 
     def _runs(self, call: Call) -> bool:
@@ -608,9 +527,9 @@ class Guard:
         where = in_text(call.where)
         known = self._known.tool(call.name, declared, self._policy(where))
         key, params = keyed(call, where, known.policy) if known.policy.writes else (None, "")
-        before = vars(call)
+        asked = call
         call = replace(
-            call,
+            asked,
             where=where,
             id=as_text(call.id),
             reply=as_text(call.reply),
@@ -619,9 +538,9 @@ class Guard:
             key=key,
             params=params,
         )
-        if before.get("lived") == known.policy.volatile:
-            # Of a recording: worked out then, from arguments that may have been redacted since.
-            vars(call).update(before)
+        if asked.lived is not None and asked.lived == known.policy.volatile:
+            # Worked out when it was recorded, from arguments that may have been redacted since.
+            vars(call).update(vars(asked))
         lineup = self._known.lineup(known, call.kind)
         if lineup.near:
             # Worked out here, since arguments may hold objects that run code of their own when looked
@@ -629,31 +548,11 @@ class Guard:
             _ = call.near
         return Ticket(call, keys_of(call, lineup), lineup, self.clock(), policy=known.by)
 
-    def _pardon(
-        self, verdict: Verdict, more: Amount | None, asked: int
-    ) -> tuple[Sequence[Key], Step[None]]:
-        stops = [stop for stop in (verdict.stop, *verdict.also) if stop is not None]
-        raised = {
-            stop.budget: raised_by(stop.budget, more or stop.limit or 1)
-            for stop in stops
-            if stop.budget is not None
-        }
-        call = verdict.call
+    def _lineup(self, call: Call) -> Lineup:
+        """The rules that look at *call* when it is asked about again."""
         kind: Kind = "tool" if call.kind == "attempt" else call.kind
         known = self._known.tool(call.name, call.policy, self._policy(call.where))
-        return waiting.pardon(call, stops, self._known.lineup(known, kind), raised, asked)
-
-    def _unpardoned(self, call: Call, fault: Exception) -> Verdict:
-        """A leave that is not kept is none: the rules would go on from what led to the stop."""
-        log.warning("a person let %r pass, and that could not be kept: it stays refused", call.name)
-        return self._faulted(call, fault)
-
-    def _end(self, verdict: Verdict) -> tuple[Stop, Errand[bool]]:
-        said = verdict.ending or verdict.stop
-        if said is None:
-            raise ValueError("nothing was refused, so there is nothing to end")
-        stop = said.model_copy(update={"asked": True, "scope": "run"})
-        return stop, waiting.end(verdict.call, stop)
+        return self._known.lineup(known, kind)
 
     def _policy(self, where: Where) -> Policy:
         """The policy for those who call: their own, or everybody's."""
@@ -689,6 +588,11 @@ class Guard:
             self._standby.mode, self._standby.max_staleness = mode, self.policy.max_staleness
 
     @property
+    def _shared(self) -> bool:
+        """Whether other processes have the same store."""
+        return getattr(self.store, "shared", False)
+
+    @property
     def _records(self) -> Store | Standby:
         """Where decisions are made."""
         return self._standby or self.store
@@ -698,46 +602,6 @@ class Guard:
         if ticket.standby and self._standby is not None:
             return self._standby.here
         return self._records
-
-    async def _answered(self, ticket: Ticket, step: Step[Decided]) -> tuple[Decided, Answer]:
-        """What the store says. It may be granted after nobody waits for it any more, and then it is
-        settled as called off: places and reservations are given back."""
-        update = self._records.aupdate(ticket.keys, step, ticket.time)
-        if not getattr(self.store, "shared", False):
-            return await update
-        return await self._settlements.finished(update, partial(self._called_off, ticket))
-
-    def _called_off(self, ticket: Ticket, work: asyncio.Future[tuple[Decided, Answer]]) -> None:
-        if work.cancelled() or work.exception() is not None:
-            return
-        decided, answer = work.result()
-        if decided.stops or decided.replay is not None or answer.refused is not None:
-            return
-        ticket.call, ticket.standby = decided.call, answer.standby
-        unmade = Outcome("cancelled", started=False)
-        self._settlements.begin(self.aobserve(ticket, unmade))
-
-    async def _settled(
-        self, ticket: Ticket, outcome: Outcome, update: Coroutine[Any, Any, tuple[Decided, Answer]]
-    ) -> tuple[Decided, Answer]:
-        """What the store says to a settlement. It is made though nobody waits for it any more: who is
-        called off twice has places and reservations to give back all the same."""
-        if not getattr(self.store, "shared", False):
-            return await update
-        return await self._settlements.finished(
-            update, partial(self._settled_late, ticket, outcome)
-        )
-
-    def _settled_late(
-        self, ticket: Ticket, outcome: Outcome, work: asyncio.Future[tuple[Decided, Answer]]
-    ) -> None:
-        if work.cancelled():
-            return
-        fault = work.exception()
-        if isinstance(fault, Exception):
-            self._unobserved(ticket, fault)
-        else:
-            self._observed(ticket, outcome, *work.result())
 
     def _alone(self, call: Call) -> Call:
         cure = (
@@ -759,41 +623,9 @@ class Guard:
     def _decided(
         self, ticket: Ticket, decided: Decided, answer: Answer, killed: Stop | None = None
     ) -> Verdict:
-        call, lineup = decided.call, ticket.lineup
-        ticket.call, ticket.standby, ticket.until = call, answer.standby, decided.until
-        self._rounds.decided(call.where.run)
-        if lineup.unplaced:
-            self._unplaced(call, lineup)
-        shadow = decided.shadow if killed is None else (killed, *decided.shadow)
-        refused = answer.refused
-        if refused is not None or decided.stops:
-            stops = decided.stops
-            if refused is not None:
-                stops = spending.full(decided, answer, refused, self.clock())
-            left = spending.left(lineup, decided, answer)
-            return self._left(self._reporter.refused(call, stops, shadow, left, answer.standby))
-        if not lineup.binding:
-            shadow += spending.stepped_over(decided, answer, self.clock())
-        for tally, claim, observed in zip(
-            decided.owners, decided.claims, answer.observed, strict=True
-        ):
-            if observed == tally.alert_at(call, claim):
-                self._alert(ticket, tally, claim, observed)
-        if decided.replay is not None:
-            self._reporter.replayed(call, decided.replay, answer.standby)
-            return self._left(Verdict(call, shadow=shadow, replay=decided.replay))
-        self._reporter.granted(call, shadow)
-        for notice in decided.notices:
-            self._reporter.noticed(call, notice.kind, notice.message)
-        ticket.counted = partial(spending.left, lineup, decided, answer)
-        return Verdict(call, ticket, shadow=shadow)
-
-    def _alert(self, ticket: Ticket, tally: Any, claim: Claim, observed: int) -> None:
-        """A threshold was reached."""
-        budget, limit = tally.budget(ticket.call, claim)
-        most = None if limit is None else spending.shown(ticket.lineup, tally, claim, limit)
-        shown = spending.shown(ticket.lineup, tally, claim, observed)
-        self._reporter.alert(ticket.call, budget, most, shown)
+        self._rounds.decided(decided.call.where.run)
+        verdict = self._conclusions.decided(ticket, decided, answer, killed)
+        return self._left(verdict) if verdict.ticket is None else verdict
 
     def _priced(self, ticket: Ticket, outcome: Outcome) -> Outcome:
         """*outcome* with what it cost, where a limit of money wants to know."""
@@ -808,7 +640,7 @@ class Guard:
         if cost is not None:
             return replace(outcome, cost=cost)
         if ticket.call.kind == "model" and outcome.kind == "ok":
-            self._once(ticket.call, message)
+            self._conclusions.once(ticket.call, message)
         return outcome
 
     def _settling(self, ticket: Ticket, outcome: Outcome) -> tuple[float, Step[Decided]]:
@@ -821,39 +653,7 @@ class Guard:
     def _observed(
         self, ticket: Ticket, outcome: Outcome, decided: Decided, answer: Answer
     ) -> Verdict:
-        if decided.notices:
-            self._noticed(ticket.call, decided.notices, answer)
-        owners = decided.owners
-        for index, tally in enumerate(owners, len(decided.claims) - len(owners)):
-            # What came on top, or was spent for good: an amount may step over the threshold.
-            claim, after = decided.claims[index], answer.observed[index]
-            alert = tally.alert_at(ticket.call, claim)
-            before = after - spending.amount(claim)
-            if alert is not None and before < alert <= after:
-                self._alert(ticket, tally, claim, after)
-        return self._left(self._reporter.observed(ticket, outcome, decided.stops, decided.shadow))
-
-    def _noticed(self, call: Call, notices: Sequence[Notice], answer: Answer) -> None:
-        """An event for each of *notices*; those that are counted were so in this order."""
-        counts = iter(answer.observed)
-        for notice in notices:
-            self._reporter.noticed(call, notice.kind, notice.message)
-            if notice.count is not None and next(counts) == notice.alert:
-                window = f" within {notice.count.window:g} s" if notice.count.window else ""
-                message = f"{notice.kind}: {notice.alert}{window}"
-                self._reporter.noticed(call, "alert", message, notice.alert, notice.alert)
-
-    def _unplaced(self, call: Call, lineup: Lineup) -> None:
-        """Say once of each limit that it cannot be applied, and why."""
-        for unplaced in lineup.unplaced:
-            for message in unplaced(call):
-                self._once(call, message)
-
-    def _once(self, call: Call, message: str) -> None:
-        """Say *message* when it is the first time."""
-        if message not in self._said:
-            self._said.add(message)
-            self._reporter.noticed(call, "alert", message)
+        return self._left(self._conclusions.observed(ticket, outcome, decided, answer))
 
     def _left(self, verdict: Verdict) -> Verdict:
         """A call outside any run is over: so is its run."""
@@ -861,29 +661,3 @@ class Guard:
         if run is not None and run.startswith(ALONE) and run not in self.bodies.held:
             self.finish(run)
         return verdict
-
-    def _faulted(self, call: Call, fault: Exception) -> Verdict:
-        """The guard itself failed: the policy says what that means, and it is seen."""
-        self._reporter.fault(call, fault)
-        policy = self._own(call.where)
-        if not policy.enforce:
-            return Verdict(call, Ticket(call, settled=True))
-        store = isinstance(fault, StoreError)
-        if not store and policy.on_fault == "open":
-            # What is stopped from outside stays stopped, as far as it is known whose call this is.
-            killed = None if self.switch is None else self.switch.said(call)
-            if killed is None:
-                return Verdict(call, Ticket(call, settled=True))
-            return self._reporter.refused(call, (killed,))
-        refusals = next((rule for rule in policy.rules if rule.name == "refusals"), None)
-        most = getattr(refusals, "max_refusals", None)
-        scope: Literal["call", "run"] = "run" if self._rounds.over(call, most) else "call"
-        reason = "store" if store else "fault"
-        # By the machine's clock, since the guard's own may be what failed.
-        return self._reporter.refused(
-            call, (Stop.of(call, reason, scope, time.time(), rule="guard"),)
-        )
-
-    def _unobserved(self, ticket: Ticket, fault: Exception) -> Verdict:
-        self._reporter.fault(ticket.call, fault)
-        return Verdict(ticket.call)

@@ -71,8 +71,6 @@ class Recorder:
         self._redact = Redactor.of_environment() if redactor is None else redactor or None
         self._clock = clock
         self._lock = threading.Lock()
-        self._mark = f"recorded {id(self)}"
-        """Under which a call keeps where it was written: there may be other recorders."""
         self._fd = -1
         self._pid = 0
         self._files = 0
@@ -125,7 +123,7 @@ class Recorder:
         with self._lock:
             self._turn_over(call.where.run)
             self._calls += 1
-            vars(call)[self._mark] = (self._name, self._calls)
+            call.mark(self, (self._name, self._calls))
             line["call"] = self._calls
             self._write(line)
 
@@ -155,14 +153,14 @@ class Recorder:
             ),
         }
         with self._lock:
-            place = vars(call).get(self._mark)
+            place: tuple[str, int] | None = call.marked(self)
             if place is None:
                 return
             self._have_file()
-            line["result"] = place[1]
-            if place[0] != self._name:
+            file, line["result"] = place
+            if file != self._name:
                 # Its call stands in an earlier file, or was made by the process that this one came from.
-                line["of"] = place[0]
+                line["of"] = file
             self._write(line)
 
     def close(self) -> None:

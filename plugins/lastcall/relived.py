@@ -84,12 +84,12 @@ def call_of(recorded: RecordedCall | RecordedReply, live: Live) -> Call:
         live.size,
         key=live.key,
         into=live.into,
+        lived=tuple(live.tool.get("volatile", ())),
     )
     # Of the real arguments; what is written may have been redacted.
     for name in ("fingerprint", "near"):
         if getattr(live, name) is not None:
             vars(call)[name] = getattr(live, name)
-    vars(call)["lived"] = tuple(live.tool.get("volatile", ()))
     return call
 
 

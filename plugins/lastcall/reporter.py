@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lastcall.call import Call, FirstResult, Outcome, Where
 from lastcall.contracts import Clock
 from lastcall.events import Announcer, Event, Witnesses, log
 from lastcall.money import Amount
-from lastcall.report import Incident, Ledger
+from lastcall.report import Ledger
 from lastcall.stop import Gathered, Stop, legible
 from lastcall.stores.trouble import StoreError
 from lastcall.verdict import Ticket, Verdict
 from lastcall.words import answered, words
+
+if TYPE_CHECKING:
+    from lastcall.incident import Incident
 
 NOTHING: Mapping[str, Amount] = {}
 

@@ -36,7 +36,7 @@ from lastcall_langchain import GuardMiddleware, stop_of
 from lastcall_langchain.runs import RUNS
 from lastcall_openai_agents import GuardHooks, guard_agent, guard_tools, stops_in
 from lastcall_openai_agents import stop_of as sdk_stop_of
-from lastcall_openai_agents.runs import PAUSED
+from lastcall_openai_agents.paused import PAUSED
 
 from ..redis_server import RedisServer  # noqa: TID252 - what all tests share
 from .langchain import playing, scripted

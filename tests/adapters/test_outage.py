@@ -23,7 +23,7 @@ from lastcall_langchain import GuardMiddleware, stop_of
 from lastcall_langchain.runs import RUNS
 from lastcall_openai_agents import guard_agent, instrument
 from lastcall_openai_agents import stop_of as sdk_stop_of
-from lastcall_openai_agents.runs import PAUSED
+from lastcall_openai_agents.paused import PAUSED
 
 from .langchain import playing, scripted
 from .openai_agents import scripted as sdk
@@ -384,6 +384,6 @@ def test_a_run_that_is_called_off_while_it_is_closed_is_closed(mode: str) -> Non
     assert kind == "thread"
     assert len(PAUSED._waiting) == 1
     ((_, _, pending),) = guard.store.peek((kind, thread), guard.clock())
-    pause = guard.paused(str(thread), pending)
+    pause = guard.pauses.find(str(thread), pending)
     assert pause is not None
     assert pause.run == work.runs[0]

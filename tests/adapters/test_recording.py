@@ -27,7 +27,8 @@ class Stops:
     def decided(self, call: Any, stops: Any, now: float) -> None:
         if call.kind != "model":
             run = call.where.run
-            vars(call)["number"] = self._numbers[run] = self._numbers.get(run, -1) + 1
+            self._numbers[run] = self._numbers.get(run, -1) + 1
+            call.mark(self, self._numbers[run])
             self._tell(call, stops, refused=True)
 
     def settled(self, call: Any, outcome: Any, stops: Any, now: float) -> None:
@@ -37,7 +38,7 @@ class Stops:
     def _tell(self, call: Any, stops: Any, *, refused: bool) -> None:
         if stops:
             stop = next((each for each in stops if each.ends_run), stops[0])
-            self.told.append((vars(call)["number"], stop.reason, stop.scope, refused))
+            self.told.append((call.marked(self), stop.reason, stop.scope, refused))
 
 
 def replayed(folder: Path, policy: Policy) -> list[tuple[int, str, str, bool]]:

@@ -412,7 +412,7 @@ class TestThroughTheGuard:
 
     def test_a_person_who_lets_a_call_pass_closes_it(self, make_guard):
         guard = self.opened(make_guard(self.POLICY))
-        guard.pardon(made(guard, "x", ok()))
+        guard.person.pardon(made(guard, "x", ok()))
         assert made(guard, "x", ok()).stop is None
 
     def test_in_the_shadow_it_refuses_nothing_and_still_closes(self, make_guard, clock):

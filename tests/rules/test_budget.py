@@ -269,7 +269,7 @@ class TestThroughTheGuard:
         guard = make_guard(self.policy(Limit(per="run", most=1)))
         self.made(guard, 1)
         verdict = guard.decide(Call("look", 2, ANN))
-        guard.pardon(verdict, 3)
+        guard.person.pardon(verdict, 3)
         assert [self.made(guard, n) for n in (3, 4, 5)] == [None] * 3
         assert_stopped(self.made(guard, 6), reason="budget", scope="run")
 

@@ -252,20 +252,20 @@ class TestThroughTheGuard:
     def test_a_person_who_ends_a_run_cools_nothing_off(self, make_guard):
         guard = make_guard(self.policy(max_repeats=1))
         self.made(guard, 1)
-        guard.end(self.made(guard, 1))
+        guard.person.end(self.made(guard, 1))
         assert self.cooled(guard) is None
 
     def test_a_person_who_lets_it_go_on_warms_it_up(self, make_guard):
         guard = make_guard(self.policy(max_calls=1))
         self.made(guard, 1)
-        guard.pardon(self.made(guard, 2))
+        guard.person.pardon(self.made(guard, 2))
         assert self.cooled(guard) is None
 
     def test_a_person_who_lets_another_run_pass_does_too(self, make_guard):
         guard = make_guard(self.policy(max_calls=1))
         self.made(guard, 1)
         self.made(guard, 2)
-        guard.pardon(self.made(guard, 1, TWO))
+        guard.person.pardon(self.made(guard, 1, TWO))
         assert self.made(guard, 1, TWO).stop is None
 
     def test_another_stop_that_is_taken_back_leaves_it(self, make_guard):
@@ -277,7 +277,7 @@ class TestThroughTheGuard:
         self.made(onlooker, 1, TWO)
         verdict = self.made(onlooker, 2, TWO)
         assert_stopped(verdict.stop, reason="ceiling")
-        onlooker.pardon(verdict)
+        onlooker.person.pardon(verdict)
         assert self.cooled(guard).run == "r1"
 
     def test_a_budget_of_one_user_keeps_the_agent_from_nobody_else(self, make_guard):

@@ -173,13 +173,13 @@ class TestThroughTheGuard:
         self.made(guard, ANN)
         verdict = self.made(guard, ANN)
         assert_stopped(verdict.stop, reason="quarantine")
-        guard.pardon(verdict)
+        guard.person.pardon(verdict)
         assert self.made(guard, ANN, outcome=Outcome(content="booked")).stop is None
         assert self.made(guard, BOB, outcome=Outcome(content="booked")).stop is None
 
     def test_so_does_one_who_takes_the_first_stop_back(self, make_guard):
         guard = make_guard(self.POLICY)
-        guard.pardon(self.made(guard, ANN))
+        guard.person.pardon(self.made(guard, ANN))
         assert self.made(guard, ANN, outcome=Outcome(content="booked")).stop is None
 
     def test_in_the_shadow_it_refuses_nothing(self, make_guard):

@@ -189,7 +189,7 @@ class TestMoneyOfTools:
     def test_a_person_may_let_it_pass(self):
         guard = self.made(most="0.60")
         guard.observe(ask(guard, 1).ticket, Outcome())
-        assert guard.pardon(ask(guard, 2)) is None
+        assert guard.person.pardon(ask(guard, 2)) is None
         assert ask(guard, 3).ticket.remaining == {"money/day/user": Decimal("0.00")}
 
     def test_one_alert_before_the_wall_whatever_comes_back(self):
@@ -458,7 +458,7 @@ class TestSeconds:
         guard = self.guard()
         self.made(guard)
         guard.clock.tick(100)
-        assert guard.pardon(ask(guard, 1)) is None
+        assert guard.person.pardon(ask(guard, 1)) is None
         assert self.made(guard, 2) is None
         guard.clock.tick(100)
         stop = assert_stopped(self.made(guard, 3), reason="budget")

@@ -144,7 +144,7 @@ class Run:
 
     def through(self, body: Callable[[], Any]) -> Any:
         """What *body* brings in the end."""
-        self.call = self.guard.identified(self.call)
+        self.call = self.guard.attempts.identified(self.call)
         engine = Retrying(
             sleep=self.by.sleep,
             stop=self.stop,
@@ -168,7 +168,7 @@ class Run:
 
     async def athrough(self, body: Callable[[], Awaitable[Any]]) -> Any:
         """`through` for an event loop."""
-        self.call = await self.guard.aidentified(self.call)
+        self.call = await self.guard.attempts.aidentified(self.call)
         engine = AsyncRetrying(
             sleep=self.by.asleep,
             stop=self.astop,  # type: ignore[arg-type]  # tenacity awaits it; its type says otherwise
@@ -404,7 +404,7 @@ class Run:
             observed=self.number,
             executed=True,
         )
-        self.refusal = self.guard.stopped(self.guard.gave_up(self.call, stop))
+        self.refusal = self.guard.stopped(self.guard.attempts.gave_up(self.call, stop))
         return True
 
     def told(self, state: RetryCallState) -> None:
@@ -414,7 +414,7 @@ class Run:
             if self.outcome.status is None
             else f"HTTP {self.outcome.status}"
         )
-        self.guard.retried(
+        self.guard.attempts.retried(
             self.call,
             f"attempt {self.number + 1} in {state.upcoming_sleep:.3g} s, after {said}",
             self.by.alert,

@@ -8,7 +8,8 @@ import gc
 import pytest
 
 from lastcall.body import Body, Seen
-from lastcall_http.standing import FLOWS, KEPT, Asked, Standing
+from lastcall_http.flow import FLOWS
+from lastcall_http.standing import KEPT, Asked, Standing
 
 from .test_ledger import sending
 
@@ -60,14 +61,14 @@ def test_so_it_is_where_each_has_a_task_of_its_own(sends):
         assert sends.counts == status
 
 
-def test_an_equal_one_makes_it_good_whoever_sends_it(sends):
+@pytest.mark.parametrize(("order", "counts"), [((404, 200), 503), ((200, 404), 404)])
+def test_an_equal_one_tells_how_it_is_now_whoever_sends_it(sends, order, counts):
     """Each attempt may have a task of its own, and others are on their way meanwhile."""
     other = elsewhere()(sends.ask, "/other")
-    elsewhere()(sends.send, "/a", 503)
-    elsewhere()(sends.send, "/b", 404)
-    elsewhere()(sends.send, "/a", 200)
+    for path, status in (("/a", order[0]), ("/b", 503), ("/a", order[1])):
+        elsewhere()(sends.send, path, status)
     sends.answer(other, 200)
-    assert sends.counts == 404
+    assert sends.counts == counts
 
 
 @pytest.mark.parametrize("beside", [None, 200, 503])
@@ -92,14 +93,6 @@ def test_parts_of_one_thing_at_once_are_each_its_own(sends):
     for flow, asked, status in zip(flows, under_way, (503, 206), strict=True):
         flow(sends.answer, asked, status)
     assert sends.counts == 503
-
-
-def test_an_equal_one_afterwards_tells_how_it_is_now(sends):
-    other = elsewhere()(sends.ask, "/other")
-    for status in (200, 404):
-        elsewhere()(sends.send, "/a", status)
-    sends.answer(other, 200)
-    assert sends.counts == 404
 
 
 def test_what_began_it_all_knows_of_everything(sends):
@@ -150,7 +143,7 @@ def test_bodies_that_are_over_are_forgotten():
             gc.collect()
         kept = Sends()
         kept.send("/a", 503)
-        assert list(FLOWS.get()) == [kept.standing.it]
+        assert list(FLOWS.get()) == [kept.standing]
 
     elsewhere()(run)
 

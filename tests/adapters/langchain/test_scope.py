@@ -27,7 +27,8 @@ from lastcall_langchain import (
     stop_of,
 )
 from lastcall_langchain import runs as running
-from lastcall_langchain.runs import RUNS, Runs, finish
+from lastcall_langchain.roots import finish
+from lastcall_langchain.runs import RUNS, Runs
 from lastcall_langchain.scope import SCOPE
 
 from .playing import MODES, build, config_of, play

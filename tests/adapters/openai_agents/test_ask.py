@@ -10,7 +10,7 @@ from agents import Agent, Runner, RunState, SQLiteSession, function_tool
 
 from lastcall import Guard, Policy
 from lastcall_openai_agents import guard_agent, snapshot_of, stop_of, stops_in
-from lastcall_openai_agents.runs import PAUSED
+from lastcall_openai_agents.paused import PAUSED
 
 from .scripted import call, play, script, stubborn, unanswered
 from .test_mcp import Server, text

@@ -10,7 +10,7 @@ from agents import Agent, Runner, RunState, SQLiteSession, function_tool
 
 from lastcall import Guard, MemoryStore, Policy
 from lastcall_openai_agents import GuardHooks, guard_agent, snapshot_of
-from lastcall_openai_agents.runs import PAUSED
+from lastcall_openai_agents.paused import PAUSED
 
 from .playing import Kept
 from .scripted import call, script

@@ -24,7 +24,7 @@ from agents import run as sdk_run
 from lastcall import Guard, Policy
 from lastcall.events import Event
 from lastcall_openai_agents import GuardHooks, RunStopped, guard_agent, guard_tools, instrument
-from lastcall_openai_agents.runs import EVERYWHERE
+from lastcall_openai_agents.guards import EVERYWHERE
 from lastcall_openai_agents.seams import Seam
 
 from .scripted import aplay, call, play, script, stubborn, unanswered

@@ -12,7 +12,7 @@ from agents import Agent, Runner, RunState, function_tool
 from lastcall import Guard, MemoryStore, Policy
 from lastcall.testing import FakeClock
 from lastcall_openai_agents import GuardHooks, guard_agent
-from lastcall_openai_agents.runs import PAUSED
+from lastcall_openai_agents.paused import PAUSED
 
 from .playing import ENTRIES, MODES, agent_of, play
 from .scripted import call, script

@@ -1,5 +1,5 @@
-"""What adapters have the guard keep or look up beside decisions, while the store is out of reach: nothing is
-raised, everything is seen, and what a person said holds as far as it can."""
+"""What a store keeps for adapters beside decisions, while it is out of reach: nothing is raised, everything is
+seen, and what a person said holds as far as it can."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def store():
 
 @pytest.fixture(params=["sync", "async"])
 def do(request):
-    """Calls a method of the guard by its name, or its twin for an event loop."""
+    """Calls a method of the guard, or of one of its parts, by its name, or its twin for an event loop."""
 
-    def do(guard, name, *args, **options):
+    def do(of, name, *args, **options):
         if request.param == "sync":
-            return getattr(guard, name)(*args, **options)
+            return getattr(of, name)(*args, **options)
 
         async def done():
-            return await getattr(guard, f"a{name}")(*args, **options)
+            return await getattr(of, f"a{name}")(*args, **options)
 
         return asyncio.run(done())
 
@@ -67,9 +67,9 @@ def faults(heard):
 def test_nothing_of_it_raises_and_all_of_it_is_seen(guard, do, store, heard, caplog, trouble):
     store.fail(trouble)
     assert do(guard, "closed", "r") == {}
-    assert do(guard, "pause", "r", "thread", None) is None
-    assert do(guard, "resumed", "thread", None) is None
-    assert do(guard, "paused", "thread", None).unread
+    assert do(guard.pauses, "keep", "r", "thread", None) is None
+    assert do(guard.pauses, "drop", "thread", None) is None
+    assert do(guard.pauses, "find", "thread", None).unread
     error = "UnreadableRecordError" if trouble == "damaged" else "StoreError"
     assert faults(heard) == [error] * 4
     assert [event.run for event in heard] == ["r", "r", None, None]
@@ -94,27 +94,27 @@ def test_a_clock_that_fails_breaks_nothing_either(make_guard, do, heard):
     def broken():
         raise OSError("no time")
 
-    guard._waiting._clock = guard.clock = broken
+    guard._errands._clock = guard.clock = broken
     assert do(guard, "closed", "r") == {}
-    assert do(guard, "paused", "thread", None).unread
+    assert do(guard.pauses, "find", "thread", None).unread
     assert faults(heard) == ["OSError", "OSError"]
 
 
 def test_what_can_be_asked_is_answered_as_ever(guard, do):
-    assert do(guard, "paused", "thread", None) is None
-    do(guard, "pause", "r", "thread", None, "note")
-    pause = do(guard, "paused", "thread", None)
+    assert do(guard.pauses, "find", "thread", None) is None
+    do(guard.pauses, "keep", "r", "thread", None, "note")
+    pause = do(guard.pauses, "find", "thread", None)
     assert (pause.run, pause.note, pause.unread) == ("r", "note", False)
-    assert do(guard, "paused", "thread", "another graph") is None
-    do(guard, "resumed", "thread", None)
-    assert do(guard, "paused", "thread", None) is None
+    assert do(guard.pauses, "find", "thread", "another graph") is None
+    do(guard.pauses, "drop", "thread", None)
+    assert do(guard.pauses, "find", "thread", None) is None
 
 
 class TestPardon:
     def test_leave_that_is_not_kept_is_none(self, guard, do, store, heard, caplog):
         verdict = refused(guard, do)
         store.fail()
-        stands = do(guard, "pardon", verdict, 5)
+        stands = do(guard.person, "pardon", verdict, 5)
         assert_stopped(stands.stop, reason="store")
         assert faults(heard) == ["StoreError"]
         assert "stays refused" in caplog.text
@@ -124,7 +124,7 @@ class TestPardon:
 
     def test_leave_that_is_kept_is_asked_about_again(self, guard, do):
         verdict = refused(guard, do)
-        assert do(guard, "pardon", verdict, 5) is None
+        assert do(guard.person, "pardon", verdict, 5) is None
         assert do(guard, "decide", call(2)).stop is None
 
     def test_an_override_that_raises_is_no_exception_for_the_agent(self, make_guard, do):
@@ -137,7 +137,7 @@ class TestPardon:
         guard = make_guard(Policy(max_calls=1), overrides=overrides)
         verdict = refused(guard, do)
         broken.append(True)
-        assert_stopped(do(guard, "pardon", verdict).stop, reason="fault")
+        assert_stopped(do(guard.person, "pardon", verdict).stop, reason="fault")
 
 
 class TestEnd:
@@ -145,9 +145,9 @@ class TestEnd:
         self, guard, do, store, heard
     ):
         verdict = refused(guard, do)
-        do(guard, "pardon", verdict, 50)
+        do(guard.person, "pardon", verdict, 50)
         store.fail()
-        stop = do(guard, "end", verdict)
+        stop = do(guard.person, "end", verdict)
         assert (stop.reason, stop.scope, stop.asked) == ("ceiling", "run", True)
         assert faults(heard) == ["StoreError"]
         assert_stopped(do(guard, "decide", call(3)).stop, reason="store")
@@ -155,12 +155,12 @@ class TestEnd:
         again = do(guard, "decide", call(4)).stop
         assert (again.reason, again.scope, again.asked) == ("ceiling", "run", True)
         # It is written by now, so others know.
-        assert guard._waiting.owed == {}
+        assert guard.person.owed == {}
 
     def test_others_are_no_part_of_it(self, guard, do, store):
         verdict = refused(guard, do)
         store.fail()
-        do(guard, "end", verdict)
+        do(guard.person, "end", verdict)
         store.recover()
         elsewhere = Call("search", {"n": 1}, Where(run="s", turn="s"), id="c", reply="m")
         assert do(guard, "decide", elsewhere).stop is None
@@ -173,27 +173,27 @@ class TestEnd:
         ticking = iter(range(0, 1000, 2))
         guard._standby._monotonic = lambda: next(ticking)
         verdict = refused(guard, do)
-        do(guard, "pardon", verdict, 50)
+        do(guard.person, "pardon", verdict, 50)
         store.fail()
-        do(guard, "end", verdict)
+        do(guard.person, "end", verdict)
         assert do(guard, "decide", call(3)).stop.asked
         store.recover()
         assert do(guard, "decide", call(4)).stop.asked
-        assert guard._waiting.owed == {}
+        assert guard.person.owed == {}
 
     def test_they_are_remembered_within_bounds(self, guard, do, store, monkeypatch):
-        monkeypatch.setattr("lastcall.waiting.MOST_OWED", 2)
+        monkeypatch.setattr("lastcall.person.MOST_OWED", 2)
         verdict = refused(guard, do)
         store.fail()
         for run in "xyz":
             ended = Call("search", {}, Where(run=run, turn=run))
-            do(guard, "end", verdict.__class__(ended, None, verdict.stop))
-        assert list(guard._waiting.owed) == ["y", "z"]
+            do(guard.person, "end", verdict.__class__(ended, None, verdict.stop))
+        assert list(guard.person.owed) == ["y", "z"]
 
     def test_where_nothing_was_refused_there_is_nothing_to_end(self, guard, do):
         verdict = do(guard, "decide", call(0))
         with pytest.raises(ValueError, match="nothing was refused"):
-            do(guard, "end", verdict)
+            do(guard.person, "end", verdict)
 
 
 def test_a_note_of_a_request_raises_nothing(make_guard, heard):
