@@ -225,11 +225,14 @@ class TestWhereTheToolItselfIsOneOfThem:
     """It begins a task or a thread, and goes on beside it."""
 
     def service(self, serve):
-        over = threading.Event()
+        sent, over = threading.Event(), threading.Event()
 
         def by(_, asked):
             if asked.path == "/own":
+                sent.set()
                 assert over.wait(WAITS)
+            elif asked.path == "/beside":
+                assert sent.wait(WAITS)
             return Answer(404 if asked.path == "/beside" else 200, {})
 
         return serve(by=by).url, over
