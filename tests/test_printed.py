@@ -255,6 +255,13 @@ class TestSecrets:
                 _, _, err = run(capsys, command, file)
                 assert f"{file}:4: broken line" in err
 
+    def test_can_be_left_in_a_count_and_in_a_policy(self, capsys, good, bad):
+        written(bad / "calm.jsonl", *healthy(run=MAIL))
+        for command in (("fingerprints", bad), ("tune", good, bad)):
+            _, out, err = run(capsys, *command, "--no-redact")
+            assert (SECRET if command[0] == "fingerprints" else MAIL) in out
+            assert "[redacted" not in out + err
+
     def test_can_be_left_in(self, capsys, bad, agent):
         for more in (
             (),

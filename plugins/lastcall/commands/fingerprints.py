@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
-from lastcall.commands.printed import as_json, say, unread, words
+from lastcall.commands.printed import as_json, may_show, say, unread, words
 from lastcall.commands.replay import PRESETS, counted, found_in, policy_of
 from lastcall.ownership import Blocked, By, Ledger, Owner
+from lastcall.redaction import AsTheyAre, Redactor
 from lastcall.replay import Replayer
 from lastcall.timeline import cut_to
 from lastcall.transcripts import Transcript, find
@@ -45,6 +46,7 @@ def add(commands: Any) -> None:
         help=f"{', '.join(PRESETS)}, or a TOML file: what is known of tools, their cost too",
     )
     one.add_argument("--json", action="store_true", help="one JSON object")
+    may_show(one)
 
 
 def positive(text: str) -> int:
@@ -57,8 +59,9 @@ def positive(text: str) -> int:
 def run(options: Namespace) -> int:
     """Count, and print. Returns the exit code."""
     policy = policy_of(options.policy)
-    ledger, replayer = Ledger(policy), Replayer(policy)
-    text, unreadable = words(), 0
+    redactor = AsTheyAre() if options.no_redact else Redactor.of_environment()
+    ledger, replayer = Ledger(policy, redactor), Replayer(policy)
+    text, unreadable = words(redact=not options.no_redact), 0
     for found in found_in(find(options.paths), options.paths):
         if isinstance(found, Transcript):
             ledger.add(found, replayer.replay(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -28,6 +29,13 @@ NAMES = 256
 def words(*, redact: bool = True) -> Words:
     """Without secrets; as they are, where not *redact*."""
     return lru_cache(NAMES)(Redactor.of_environment().text) if redact else str
+
+
+def may_show(command: ArgumentParser) -> None:
+    """Let *command* leave secrets in, on demand."""
+    command.add_argument(
+        "--no-redact", action="store_true", help="leave secrets in: for nobody's eyes but yours"
+    )
 
 
 def say(line: str, *, error: bool = False) -> None:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from lastcall.commands import live
 from lastcall.commands.codes import OK, UNEXPECTED, UNUSABLE, CommandError
-from lastcall.commands.printed import Words, as_json, of_run, say, unread, words
+from lastcall.commands.printed import Words, as_json, may_show, of_run, say, unread, words
 from lastcall.commands.recorded import Expect, Wanted
 from lastcall.commands.what_if import compared
 from lastcall.expectation import ENDING, beside, meant
@@ -90,9 +90,7 @@ def add(commands: Any) -> None:
         help="with --live: what the user says, else the first words of the user in the run",
     )
     one.add_argument("--json", action="store_true", help="one JSON object a run")
-    one.add_argument(
-        "--no-redact", action="store_true", help="leave secrets in: for nobody's eyes but yours"
-    )
+    may_show(one)
 
 
 def run(options: Namespace) -> int:

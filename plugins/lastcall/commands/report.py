@@ -11,7 +11,7 @@ from typing import Any
 
 from lastcall import page
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
-from lastcall.commands.printed import located, say, words
+from lastcall.commands.printed import located, may_show, say, words
 from lastcall.commands.replay import PRESETS, counted, found_in, policy_of, progress
 from lastcall.expectation import ENDING
 from lastcall.page.building import ROOM
@@ -50,9 +50,7 @@ def add(commands: Any) -> None:
     one.add_argument(
         "--format", choices=FORMATS, help="(default: by the ending of FILE, else html)"
     )
-    one.add_argument(
-        "--no-redact", action="store_true", help="leave secrets in: for nobody's eyes but yours"
-    )
+    may_show(one)
 
 
 def run(options: Namespace) -> int:

@@ -12,7 +12,7 @@ from msgspec.structs import replace as altered
 
 from lastcall.bounds import upper_bound
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
-from lastcall.commands.printed import Words, say, unread, words
+from lastcall.commands.printed import Words, may_show, say, unread, words
 from lastcall.commands.replay import PRESETS, counted, found_in, policy_of
 from lastcall.expectation import cut
 from lastcall.lattice import GONE
@@ -53,12 +53,13 @@ def add(commands: Any) -> None:
         metavar="POLICY",
         help=f"where to begin: {', '.join(PRESETS)}, or a TOML file (default: default)",
     )
+    may_show(one)
 
 
 def run(options: Namespace) -> int:
     """Find it, replay everything under it, write it. Returns the exit code."""
     tuner = Tuner(policy_of(options.policy))
-    text, unreadable = words(), 0
+    text, unreadable = words(redact=not options.no_redact), 0
     for good, found in runs(options):
         if isinstance(found, Transcript):
             tuner.add(found, good=good)

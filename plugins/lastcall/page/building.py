@@ -19,7 +19,7 @@ from lastcall.page.model import FAILED, WELL, Cut, Lane, Line, RunPage, Saved, t
 from lastcall.policy import Policy
 from lastcall.prices import of_tool
 from lastcall.recalled import call_of, outcome_of
-from lastcall.redaction import Redactor
+from lastcall.redaction import AsTheyAre, Redactor
 from lastcall.replay import Replayed, ReplayedStop
 from lastcall.timeline import shown
 from lastcall.transcripts import RecordedCall, Transcript
@@ -207,7 +207,7 @@ class _Building:
 
     def redacted(self, args: Any) -> Any:
         """Arguments as values, without secrets."""
-        return shown(args, self.redactor or _AsTheyAre())
+        return shown(args, self.redactor or AsTheyAre())
 
     def result(self, recorded: RecordedCall) -> Cut:
         """The beginning of a result, without secrets."""
@@ -286,16 +286,6 @@ class _Building:
         seconds = None if self.cut_at is None or self.end is None else self.end - self.cut_at
         cost = None if self.cost is None else self.cost_after or Decimal(0)
         return Saved(done.saved, cost, self.cost, used, seconds, self.untold)
-
-
-class _AsTheyAre(Redactor):
-    """Takes nothing out."""
-
-    def text(self, text: str) -> str:
-        return text
-
-    def value(self, value: Any) -> Any:
-        return value
 
 
 def lane_of(of: _Of, letter: str) -> Lane:
