@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lastcall import Call, Guard, Policy, Where
+from lastcall import Call, Guard, Policy, Where, rehearsal
 from lastcall.call import Kind
+from lastcall.contracts import Noted, Notice, Take
 from lastcall.replay import Replayer
 from lastcall.rules import Budget, Ceiling, Limit, Settings
+from lastcall.sounding import Sounding
 from lastcall.stores.memory import MemoryStore
 from lastcall.tool import PLAIN, ToolPolicy
 from lastcall.transcripts import RecordedCall, Transcript
@@ -36,7 +39,7 @@ class Odd(Settings, frozen=True):
     name: ClassVar[str] = "odd"
     kinds: ClassVar[frozenset[Kind]] = frozenset({"tool"})
     quiet: ClassVar[bool] = False
-    place: str = "before"
+    place: Literal["before", "after", "counts"] = "before"
 
     def record(self, tool: Any) -> Any:
         return "turn"
@@ -49,9 +52,12 @@ class Odd(Settings, frozen=True):
             raise RuntimeError("it was never tried")
         return state
 
-    def after(self, state: int, call: Call, outcome: Any, now: float) -> int:
+    def after(self, state: int, call: Call, outcome: Any, now: float) -> Any:
         if self.place == "after" and call.order % 3 == 2:
             raise RuntimeError("nor was this")
+        if self.place == "counts":
+            count = Take((call.shard, "odd", None), 1, 2)
+            return Noted(state + 1, Notice("alert", "one more", count))
         return state
 
 
@@ -73,6 +79,7 @@ POLICIES = {
     "fails before, closed": Policy(tools=TOOLS).replaced(Odd()),
     "fails before, open": Policy(tools=TOOLS, on_fault="open").replaced(Odd()),
     "fails after": Policy(tools=TOOLS).replaced(Odd(place="after")),
+    "notes what is not granted": Policy(tools=TOOLS).replaced(Odd(place="counts")),
 }
 
 ARGS = st.sampled_from(
@@ -169,3 +176,55 @@ def test_a_rule_that_fails_is_seen_in_the_log(caplog: pytest.LogCaptureFixture) 
     done = Replayer(POLICIES["fails before, closed"]).replay(Transcript("f", "r", "jsonl", calls))
     assert [stop.reason for stop in done.stops] == ["fault"] * len(done.stops) != []
     assert "it was never tried" in caplog.text
+
+
+def made(*tools: str) -> Transcript:
+    """A run that calls *tools*, one a reply."""
+    calls = (RecordedCall(tool, {"n": n}, reply=n, result="x") for n, tool in enumerate(tools))
+    return Transcript("f", "r", "jsonl", tuple(calls))
+
+
+def test_what_an_outcome_is_not_granted_is_not_written() -> None:
+    """Of the third error a limit says no, and with it nothing of that outcome is kept."""
+    calls = tuple(
+        RecordedCall("search", {"n": n}, reply=n, result="HTTP 503", status=503) for n in range(9)
+    )
+    run = Transcript("file", "run", "jsonl", calls)
+    policy = POLICIES["notes what is not granted"]
+    done = Replayer(policy).replay(run)
+    found = [(stop.index, stop.reason, stop.scope, stop.refused) for stop in done.stops]
+    assert found == by_guard(policy, run)
+
+
+def test_a_rule_that_fails_of_an_outcome_hides_no_stop_in_the_shadow() -> None:
+    policy = Policy(max_calls=1).replaced(Odd(place="after"))
+    assert Sounding(policy).sound(made("search", "search")) == {"ceiling"}
+
+
+def test_a_run_that_is_replayed_again_fails_no_sooner() -> None:
+    replayer = Replayer(POLICIES["fails before, closed"])
+    run = made(*["search"] * 5)
+    assert [replayer.replay(run) for _ in range(4)] == [replayer.replay(run)] * 4
+
+
+def test_a_run_that_could_not_be_read_to_its_end_leaves_nothing() -> None:
+    class Broken(list[RecordedCall]):
+        def __iter__(self) -> Iterator[RecordedCall]:
+            yield RecordedCall("search", {}, ts=9e9, result="x", failed=True)
+            raise OSError("the disk is gone")
+
+    spent = Policy().replaced(limited(quantity="calls", per="all", most=1))
+    replayer = Replayer(spent)
+    with pytest.raises(OSError, match="the disk is gone"):
+        replayer.replay(Transcript("f", "q", "jsonl", Broken()))
+    assert replayer.replay(made("search")).stops == ()
+    assert replayer._rehearsal.now == 0.0
+
+
+def test_tools_without_end_in_one_turn_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "MOST", 8)
+    judging = rehearsal.Rehearsal(Guard())
+    where = Where(run="r", turn="t", thread="f")
+    for n in range(50):
+        judging.judge(RecordedCall(f"tool {n}", {}, reply=n, result="x"), where, 1)
+    assert len(judging._alike) <= 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lastcall import Call, Guard, Outcome, Policy, Stop, Where
+from lastcall.rules import Stale
 
 HERE = Where(run="r", turn="t")
 
@@ -119,3 +120,25 @@ def test_one_without_a_record_that_says_nothing_forgets_nothing(clock):
         ticket = guard.decide(Call("a", {}, HERE, kind=kind)).ticket
         guard.observe(ticket, Outcome(content="ok"))
     assert guard.store.peek(("run", "r"), clock())[("run", "r"), "turn"].order == 2
+
+
+class Hasty(Stale, frozen=True):
+    """A rule of ours with another idea of what to say."""
+
+    def before(self, state, call, now):
+        return Stop.of(call, "stale", "call", now, rule=self.name)
+
+
+class Familiar(Hasty, frozen=True):
+    """One that says of this idea too that it knows nothing of new calls."""
+
+    familiar: ClassVar = True
+
+    def before(self, state, call, now):
+        return super().before(state, call, now)
+
+
+def test_what_a_rule_of_ours_says_of_its_calls_is_not_said_of_another_made_from_it():
+    call = Call("t", {"n": 1}, HERE)
+    assert Guard(Policy().replaced(Hasty())).decide(call).stop.reason == "stale"
+    assert Guard(Policy().replaced(Familiar())).decide(call).stop is None

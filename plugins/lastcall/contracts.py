@@ -68,7 +68,7 @@ class Rule(Protocol[S]):
     pass. `beside(tool) -> tuple[Rule, ...]` gives rules that come with this one, for calls of *tool*.
     `until(state, call) -> float | None` says when the time of the run is over, in epoch seconds.
     `fleetwide() -> Rule` gives the rule as it is where several processes share the store. `familiar`: True
-    when it has nothing to say before a call that the past of its turn does not hold. `whole`: True
+    when its `before` has nothing to say of a call that the past of its turn does not hold. `whole`: True
     when it judges calls as a whole, and not the further attempts that are made inside one.
     """
 

@@ -80,7 +80,7 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
     if not fresh or records[lineup.quiet].count(None) != lineup.quieted:
         asks = lineup.asks
     else:
-        asks = lineup.loud if call.packed in turn.past.pairs else lineup.strange
+        asks = lineup.calm_asks if call.packed in turn.past.pairs else lineup.new_asks
     for before, place, asked in asks:
         state = records[place] if place else None
         if state is None and place:
@@ -102,7 +102,7 @@ def deciding(call: Call, lineup: Lineup, now: float, records: Sequence[Any]) -> 
         elif answer is Noted:
             notices += (said.notice,)
             writes.append((place, said.state))
-        elif asked.enforced:
+        elif answer is Replay and asked.enforced:
             moved = [] if said.state is state else [(place, said.state)]
             decided = Decided(call, shadow=shadow, replay=said.replayed)
             return Plan(decided, answered(call, turn, identity, moved))
@@ -186,7 +186,7 @@ def observing(
     well = outcome.kind == "ok" and outcome.grade is None
     fresh = kind == "tool"
     calm = well and records[lineup.quiet].count(None) == lineup.quieted
-    for after, place, asked in lineup.curious if calm else lineup.learns:
+    for after, place, asked in lineup.calm_learns if calm else lineup.learns:
         state = records[place]
         if state is None:
             if well and asked.rule.quiet:

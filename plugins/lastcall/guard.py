@@ -335,6 +335,7 @@ class Guard:
     def finish(self, run: str) -> None:
         """Forget the counts of *run*; its report stays."""
         run = str(run)
+        self._rounds.decided(run)
         if self._standby is not None:
             self._standby.forget(("run", run))
         try:

@@ -44,13 +44,13 @@ class Lineup(Struct, frozen=True, gc=False):
 
     asks: tuple[tuple[Before, int, Asked], ...]
     """`before` of each rule, and the place of its record."""
-    loud: tuple[tuple[Before, int, Asked], ...]
+    calm_asks: tuple[tuple[Before, int, Asked], ...]
     """Those of rules that are asked even where they have no record."""
-    strange: tuple[tuple[Before, int, Asked], ...]
+    new_asks: tuple[tuple[Before, int, Asked], ...]
     """Those of them that are asked about a call which the turn's past does not hold."""
     learns: tuple[tuple[After, int, Asked], ...]
     """`after` of each rule that has one, and the place of its record."""
-    curious: tuple[tuple[After, int, Asked], ...]
+    calm_learns: tuple[tuple[After, int, Asked], ...]
     """Those of rules that learn even where they have no record, and all went well."""
     quiet: slice
     """The places of the records of quiet rules."""
@@ -118,7 +118,7 @@ class Lineup(Struct, frozen=True, gc=False):
         quieted = sum(rule.quiet for rule, _ in kept)
         recorded = [each for each in asked if each.place]
         asks = tuple((each.rule.before, each.place, each) for each in asked)
-        loud = tuple(each for each in asks if not (each[1] and each[2].rule.quiet))
+        calm_asks = tuple(each for each in asks if not (each[1] and each[2].rule.quiet))
         learns = tuple(
             (each.rule.after, each.place, each)
             for each in recorded
@@ -128,10 +128,10 @@ class Lineup(Struct, frozen=True, gc=False):
         about = [ABOUT.index(part) for _, part in kept if part is not None and part != "none"]
         return cls(
             asks=asks,
-            loud=loud,
-            strange=tuple(each for each in loud if not getattr(each[2].rule, "familiar", False)),
+            calm_asks=calm_asks,
+            new_asks=tuple(each for each in calm_asks if not familiar(each[2].rule)),
             learns=learns,
-            curious=tuple(each for each in learns if not each[2].rule.quiet),
+            calm_learns=tuple(each for each in learns if not each[2].rule.quiet),
             quiet=slice(1, 1 + quieted),
             quieted=quieted,
             names=tuple(rule.name for rule, _ in kept),
@@ -163,6 +163,14 @@ class Lineup(Struct, frozen=True, gc=False):
             amounts={tally.name: tally.amount for tally in tallies if hasattr(tally, "amount")},
             priced=any(getattr(tally, "priced", False) for tally in tallies),
         )
+
+
+def familiar(rule: Any) -> bool:
+    """Whether *rule* has nothing to say before a call that the turn's past does not hold. A rule made from one
+    that says so, with a `before` of its own, has to say so anew."""
+    kind = type(rule)
+    said = next((each for each in kind.__mro__ if "familiar" in vars(each)), None)
+    return said is not None and rule.familiar and kind.before is getattr(said, "before", None)
 
 
 def keys_of(call: Call, lineup: Lineup) -> tuple[Key, ...]:

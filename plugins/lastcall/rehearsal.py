@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,7 +15,7 @@ from lastcall.fingerprint import digest, exact, loose
 from lastcall.fold import deciding, observing
 from lastcall.guard import Guard
 from lastcall.idempotency import keyed
-from lastcall.known import KnownTools
+from lastcall.known import MOST, KnownTools
 from lastcall.lineup import Lineup, keys_like, keys_of
 from lastcall.past import packed
 from lastcall.policy import Policy
@@ -65,55 +68,73 @@ class Rehearsal:
             return self._guarded(recorded, where, size)
         store, now = self.store, self.now
         try:
-            if where is not self._where:
-                self._where = where
-                self._alike.clear()
-            of = (recorded.tool, recorded.shell, recorded.malformed)
-            alike = self._alike.get(of)
-            if alike is None:
-                alike = self._alike[of] = self._in_common(recorded, where)
+            alike = self._common(recorded, where)
             lineup = alike.lineup
             if lineup.priced:
                 # What a call costs is worked out in one place.
                 return self._guarded(recorded, where, size)
             ticket = self._ticket(recorded, where, size, alike)
-            keys = ticket.keys
-            records = store.read(keys, now, alike.elsewhere)
+            records = store.read(ticket.keys, now, alike.elsewhere)
             plan = deciding(ticket.call, lineup, now, records)
             answer = store.granted(plan, now)
             decided = plan.value
             stops, shadow = decided.stops, decided.shadow
             if answer.refused is not None:
                 stops = spending.full(decided, answer, answer.refused, now)
-                written = dict(plan.written(answer.refused))
-            else:
-                if not (stops or lineup.binding):
-                    shadow += spending.stepped_over(decided, answer, now)
-                written = dict(plan.writes)
+            elif not (stops or lineup.binding):
+                shadow += spending.stepped_over(decided, answer, now)
+            written = dict(plan.writes if answer.refused is None else plan.written(answer.refused))
         except Exception:
             # It fails there once more, and the policy says what that means, for this call and the next.
             self._faulty = True
             return self._guarded(recorded, where, size)
-        call = ticket.call = decided.call
+        ticket.call = decided.call
         if stops or decided.replay is not None:
-            store.write(keys, written.items())
-            return verdict(call, stops, shadow)
+            store.write(ticket.keys, written.items())
+            return verdict(ticket.call, stops, shadow)
         for place, state in written.items():
             records[place] = state
         outcome = self._outcome(ticket, recorded)
+        return self._settled(ticket, outcome, records, written, shadow)
+
+    def _settled(
+        self,
+        ticket: Ticket,
+        outcome: Outcome,
+        records: Sequence[Any],
+        written: dict[int, Any],
+        shadow: tuple[Stop, ...],
+    ) -> Verdict:
+        """The verdict on *outcome*. The decision has *written* something, which is put into the store here,
+        and led to *shadow*."""
+        store, now = self.store, self.now
         try:
-            learned = observing(ticket, lineup, outcome, now, records)
-            store.granted(learned, now)
+            plan = observing(ticket, ticket.lineup, outcome, now, records)
+            answer = store.granted(plan, now)
         except Exception:
             self._faulty = True
-            store.write(keys, written.items())
-            return self._guard.observe(ticket, outcome)
-        written.update(learned.writes)
-        store.write(keys, written.items())
-        found = learned.value
-        if not (shadow or found.stops or found.shadow):
-            return Verdict(call)
-        return verdict(call, found.stops, shadow + found.shadow)
+            store.write(ticket.keys, written.items())
+            found = self._guard.observe(ticket, outcome)
+            return replace(found, shadow=shadow + found.shadow)
+        written.update(plan.writes if answer.refused is None else plan.written(answer.refused))
+        store.write(ticket.keys, written.items())
+        learned = plan.value
+        if not (shadow or learned.stops or learned.shadow):
+            return Verdict(ticket.call)
+        return verdict(ticket.call, learned.stops, shadow + learned.shadow)
+
+    def _common(self, recorded: RecordedCall, where: Where) -> Alike:
+        """What calls like *recorded* have in common, worked out for the first of them in *where*."""
+        if where is not self._where:
+            self._where = where
+            self._alike.clear()
+        of = (recorded.tool, recorded.shell, recorded.malformed)
+        alike = self._alike.get(of)
+        if alike is None:
+            if len(self._alike) >= MOST:
+                self._alike.clear()
+            alike = self._alike[of] = self._in_common(recorded, where)
+        return alike
 
     def _ticket(self, recorded: RecordedCall, where: Where, size: int, alike: Alike) -> Ticket:
         """What is needed to decide about *recorded*; nobody else says what it is."""

@@ -115,11 +115,13 @@ class Replayer:
         self._rehearsal = Rehearsal(self._guard)
         self._requests = asks(self._guard.policy)
         self._unjudged: dict[frozenset[Aspect], tuple[str, ...]] = {}
-        self._anew()
 
     def replay(self, transcript: Transcript) -> Replayed:
         """What the guard would have done to *transcript*, which is one thread; each of its turns is a
         run of its own."""
+        # Nothing is left of another, though that broke off: what is counted beyond one run, for a user
+        # perhaps, is no affair of this one, whose clock may be years behind.
+        self._rehearsal.begin(MemoryStore(ttl=inf, keep=inf))
         if transcript.calls and transcript.calls[0].live is not None:
             return self._relived(transcript)
         thread = f"{transcript.file}:{transcript.run}"
@@ -150,7 +152,6 @@ class Replayer:
         for run in runs:
             self._guard.finish(run)
         lacks = transcript.lacks - {"errors"} if rehearsal.failed else transcript.lacks
-        self._anew()
         return found.replayed(transcript, self._blind(lacks))
 
     def _relived(self, transcript: Transcript) -> Replayed:
@@ -164,7 +165,6 @@ class Replayer:
                 found.add(index, stop)
         for run in runs:
             self._guard.finish(run or "")
-        self._anew()
         return found.replayed(transcript, self._blind(transcript.lacks))
 
     def _blind(self, lacks: frozenset[Aspect]) -> tuple[str, ...]:
@@ -177,11 +177,6 @@ class Replayer:
     def _at(self, now: float) -> None:
         # Recorded clocks jump; what happened later is never earlier.
         self._rehearsal.now = max(self._rehearsal.now, now)
-
-    def _anew(self) -> None:
-        """Forget everything: what is counted beyond one run, for a user perhaps, is no affair of another
-        transcript, whose clock may be years behind."""
-        self._rehearsal.begin(MemoryStore(ttl=inf, keep=inf))
 
     def _requested(self, where: Where, reply: RecordedReply) -> Stop | None:
         """The stop of a request to the model, if any."""

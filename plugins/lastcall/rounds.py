@@ -37,7 +37,7 @@ class Rounds:
             return rounds > most
 
     def decided(self, run: str | None) -> None:
-        """A call of *run* could be decided again."""
+        """A call of *run* could be decided again, or the run is over."""
         if self._runs and run is not None:
             with self._lock:
                 self._runs.pop(run, None)

@@ -107,7 +107,6 @@ class Sounding(Replayer):
         super().__init__(policy)
         self._guard: Listening = Listening(policy, clock=lambda: self._rehearsal.now)
         self._rehearsal = Rehearsal(self._guard)
-        self._anew()
 
     def sound(self, transcript: Transcript) -> set[str]:
         """The names of the rules that would have cut it short."""

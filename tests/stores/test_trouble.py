@@ -110,6 +110,14 @@ def test_a_model_that_goes_on_while_nothing_can_be_decided_is_not_left_to_it(mak
     assert played.decide(11, reply="r11").stop.scope == "call", "it begins anew"
 
 
+def test_a_run_that_is_over_is_not_held_against_the_next_of_its_name(make, store):
+    played = make()
+    store.fail()
+    assert [played.decide(n).stop.scope for n in range(3)][-1] == "run"
+    played.guard.finish("r")
+    assert played.decide(9).stop.scope == "call"
+
+
 def test_without_that_rule_nothing_ends_by_itself(make, store):
     played = make(rules=[])
     store.fail()
