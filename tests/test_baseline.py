@@ -96,7 +96,7 @@ class TestCommand:
         logs(tmp_path, 3)
         code, out, err = run(capsys, "baseline", tmp_path)
         assert code == 0
-        assert "There are only 1 runs, so p99 is the greatest of them" in out
+        assert "Of 1 run p99 is the greatest: derive it from more" in out
         assert err.startswith("1 transcript, 3 calls; not judged")
         assert Policy.from_toml(out)
 

@@ -8,6 +8,7 @@ from math import ceil
 
 from msgspec import Struct
 
+from lastcall.plural import counted
 from lastcall.transcripts.recorded import Transcript
 
 FEW = 100
@@ -108,10 +109,11 @@ class Baseline:
             for name, one in spreads.items()
         ]
         head = f"# {'':<{width}} {'values':>8} {'p50':>8} {'p95':>8} {'p99':>8} {'max':>8}"
-        few = f"# There are only {calls.values} runs, so p99 is the greatest of them: derive it from more."
-        seen = f"{calls.values} runs, {self.calls} calls"
+        runs = counted(calls.values, "run")
+        few = f"# Of {runs} p99 is the greatest: derive it from more."
+        files = counted(self.transcripts, "transcript")
         lines = [
-            f"# By `lastcall baseline`, from {self.transcripts} transcripts taken for healthy: {seen}.",
+            f"# By `lastcall baseline`, from {files} taken for healthy: {runs}, {counted(self.calls, 'call')}.",
             *([few] if calls.values < FEW else ()),
             "# An alert is the p99 of its own quantity, a limit twice that.",
             "# Not judged: " + "; ".join(self.untold()) + ".",

@@ -10,7 +10,7 @@ from typing import Any
 from lastcall.baseline import Baseline
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
 from lastcall.commands.printed import say, unread, words
-from lastcall.commands.replay import counted
+from lastcall.plural import counted
 from lastcall.switch_file import replace
 from lastcall.transcripts import Transcript, find, read
 

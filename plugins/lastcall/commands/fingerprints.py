@@ -12,8 +12,9 @@ from typing import Any, get_args
 
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
 from lastcall.commands.printed import as_json, may_show, say, unread, words
-from lastcall.commands.replay import PRESETS, counted, found_in, policy_of
+from lastcall.commands.replay import PRESETS, found_in, policy_of
 from lastcall.ownership import Blocked, By, Ledger, Owner
+from lastcall.plural import counted
 from lastcall.redaction import AsTheyAre, Redactor
 from lastcall.replay import Replayer
 from lastcall.timeline import cut_to

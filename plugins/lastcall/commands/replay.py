@@ -18,6 +18,7 @@ from lastcall.commands.recorded import Expect, Wanted
 from lastcall.commands.what_if import compared
 from lastcall.expectation import ENDING, beside, meant
 from lastcall.live import Lived
+from lastcall.plural import counted
 from lastcall.policy import Policy
 from lastcall.policy_file import PolicyError, nearest
 from lastcall.redaction import VARIABLE
@@ -281,11 +282,6 @@ def place(stop: ReplayedStop) -> str:
         f"call {stop.index + 1}, {one_line(stop.tool)} ({stop.reason}{status}, scope {stop.scope},"
         f" fingerprint {stop.fingerprint})"
     )
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @contextmanager

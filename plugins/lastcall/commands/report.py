@@ -12,9 +12,10 @@ from typing import Any
 from lastcall import page
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
 from lastcall.commands.printed import located, may_show, say, words
-from lastcall.commands.replay import PRESETS, counted, found_in, policy_of, progress
+from lastcall.commands.replay import PRESETS, found_in, policy_of, progress
 from lastcall.expectation import ENDING
 from lastcall.page.building import ROOM
+from lastcall.plural import counted
 from lastcall.redaction import VARIABLE, Redactor
 from lastcall.replay import Replayer
 from lastcall.switch_file import replace

@@ -13,9 +13,10 @@ from msgspec.structs import replace as altered
 from lastcall.bounds import upper_bound
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
 from lastcall.commands.printed import Words, may_show, say, unread, words
-from lastcall.commands.replay import PRESETS, counted, found_in, policy_of
+from lastcall.commands.replay import PRESETS, found_in, policy_of
 from lastcall.expectation import cut
 from lastcall.lattice import GONE
+from lastcall.plural import counted
 from lastcall.policy import Policy
 from lastcall.policy_file import literal
 from lastcall.replay import Replayer

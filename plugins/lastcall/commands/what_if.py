@@ -11,6 +11,7 @@ from lastcall.bounds import upper_bound
 from lastcall.commands.codes import OK, UNUSABLE, CommandError
 from lastcall.commands.printed import Words, as_json, of_stop, say, unread
 from lastcall.expectation import ExpectationError
+from lastcall.plural import counted
 from lastcall.policy import Policy
 from lastcall.replay import ReplayedStop
 from lastcall.transcripts import Transcript, Unreadable
@@ -59,7 +60,8 @@ def redacted(run: Verdicts, text: Words) -> Verdicts:
 def told(columns: list[Column], telling: list[Verdicts]) -> Iterator[str]:
     """The lines for people."""
     one = columns[0]
-    yield f"{one.runs} runs, {one.calls} calls; marked: {one.good} good, {one.bad} bad"
+    seen = f"{counted(one.runs, 'run')}, {counted(one.calls, 'call')}"
+    yield f"{seen}; marked: {one.good} good, {one.bad} bad"
     yield ""
     head = ("policy", "stopped", "calls saved", "false stops", "loops caught")
     rows = [head, *map(cells, columns)]
