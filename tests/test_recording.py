@@ -145,11 +145,11 @@ STEPS = st.lists(
 
 
 @settings(deadline=None)
-@given(STEPS)
-def test_live_and_replay_agree(tmp_path_factory, played):
+@given(STEPS, st.sampled_from([None, b"a key of 16 bytes"]))
+def test_live_and_replay_agree(tmp_path_factory, played, key):
     """Whatever is in flight beside each other, and though secrets are written as something else."""
     folder, clock, stops = tmp_path_factory.mktemp("runs"), FakeClock(), Stops()
-    recorder = Recorder(folder)
+    recorder = Recorder(folder, fingerprint_key=key)
     guard = Guard(POLICY, clock=clock, listeners=[stops, recorder])
     open_tickets, numbers = [], itertools.count()
     for kind, *rest in played:

@@ -10,8 +10,8 @@ import pytest
 
 from lastcall import PolicyError
 from lastcall.commands.printed import located
-from lastcall.commands.replay import counted
 from lastcall.expectation import Expectation, ExpectationError, Expectations, beside, expected
+from lastcall.plural import counted
 from lastcall.redaction import Redactor
 from lastcall.replay import Replayer
 from lastcall.timeline import indented, timeline

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
+from lastcall.fingerprint import key_of, keyed
 from lastcall.money import Amount
 from lastcall.stop import Stop
 from lastcall.visible import one_line
@@ -90,8 +92,11 @@ LEVELS = {
 class Announcer:
     """Sends events to the `lastcall` logger and to the listeners; what a listener raises is logged."""
 
-    def __init__(self, listeners: Iterable[Callable[[Event], None]]) -> None:
+    def __init__(
+        self, listeners: Iterable[Callable[[Event], None]], fingerprint_key: bytes | None = None
+    ) -> None:
         self._listeners = tuple(listeners)
+        self._key = key_of(fingerprint_key)
 
     def hears(self, kind: str) -> bool:
         """Whether anybody would notice an event of that kind; building one costs."""
@@ -99,6 +104,8 @@ class Announcer:
 
     def __call__(self, event: Event) -> None:
         """Send *event* to everybody."""
+        if self._key is not None:
+            event = hidden(event, self._key)
         level = LEVELS.get(event.kind, logging.INFO)
         if log.isEnabledFor(level):
             log.log(
@@ -115,6 +122,15 @@ class Announcer:
                 listener(event)
             except Exception:
                 log.exception("a listener failed on %r; the run goes on", event.kind)
+
+
+def hidden(event: Event, key: bytes) -> Event:
+    """*event* with its fingerprints keyed."""
+    stop = event.stop
+    if stop is not None:
+        stop = stop.model_copy(update={"fingerprint": keyed(stop.fingerprint, key)})
+    print_ = event.fingerprint
+    return replace(event, fingerprint=None if print_ is None else keyed(print_, key), stop=stop)
 
 
 class Witnesses:

@@ -7,6 +7,7 @@ Python, without recursion, for everything else.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from hashlib import sha256
@@ -22,7 +23,20 @@ from lastcall.mask import masked
 from lastcall.scalars import SCALARS, Unparsed, text
 from lastcall.walk import fields, walked
 
-__all__ = ["arguments", "canonical", "digest", "encoded", "exact", "loose", "masked_digest"]
+__all__ = [
+    "arguments",
+    "canonical",
+    "digest",
+    "encoded",
+    "exact",
+    "key_of",
+    "keyed",
+    "loose",
+    "masked_digest",
+]
+
+SHORTEST_KEY: Final = 16
+"""Bytes of a key of fingerprints."""
 
 _MAX_DEPTH: Final = 100
 # Some versions write 1e16 without the sign; every "e" is a suspect then.
@@ -88,6 +102,24 @@ def loose(name: str, args: object, volatile: Collection[str] = (), *, strict: bo
     if data is None:
         data = _any_shape(given, _strict_shape if strict else _loose_shape)
     return sha256(data + b"\0" + text(name)).hexdigest()[:16]
+
+
+def keyed(print_: str, key: bytes | None) -> str:
+    """A fingerprint or digest for eyes that are to guess nothing by it: arguments are often few enough to be
+    tried one by one. HMAC-SHA-256 of it (RFC 2104), 16 hex characters; equal ones stay equal under one *key*.
+    None: as it is."""
+    return print_ if key is None else hmac.digest(key, print_.encode(), "sha256").hex()[:16]
+
+
+def key_of(key: bytes | None) -> bytes | None:
+    """*key*, where it is one. Raises TypeError for text, and ValueError for one that is easily guessed."""
+    if not isinstance(key, bytes | None):
+        raise TypeError(f"fingerprint_key is bytes, not {type(key).__name__}")
+    if key is not None and len(key) < SHORTEST_KEY:
+        raise ValueError(
+            f"fingerprint_key has at least {SHORTEST_KEY} bytes, like secrets.token_bytes(32)"
+        )
+    return key
 
 
 def encoded(content: object) -> str | bytes:

@@ -76,6 +76,10 @@ class Guard:
     event. *scope* finds out where a call is made, before the frameworks are asked. *words* makes the text
     that the model reads of a stop.
 
+    *fingerprint_key*: a secret of at least 16 bytes, under which events and the log tell fingerprints by their
+    HMAC, so that nobody who reads them can try out which arguments were meant. Reports and stores have them as
+    they are. Raises TypeError or ValueError for anything else.
+
     *switch* is the kill switch, the path of its file or the URL of its store; it is read before any rule
     is asked. None: the one in *store*, where other processes share that; how long it serves while it cannot
     be read is then the policy's word about the store (`on_store`). False: none.
@@ -92,6 +96,7 @@ class Guard:
         listeners: Iterable[Callable[[Event], None]] = (),
         scope: Callable[[], Where | None] | None = None,
         words: Callable[[Stop], str] = words,
+        fingerprint_key: bytes | None = None,
     ) -> None:
         if not isinstance(policy, Policy | None):
             raise TypeError(
@@ -112,7 +117,7 @@ class Guard:
             switch = Switch(switch, clock=self.clock, monotonic=steady)
         self.switch: Switch | None = switch or None
         """The kill switch; None without one."""
-        self._reporter = Reporter(self.clock, listeners, words)
+        self._reporter = Reporter(self.clock, listeners, words, fingerprint_key)
         self._scopes = Scopes(self, scope)
         self._known = KnownTools(lambda: self.store)
         self._declared: dict[str, ToolPolicy] = {}

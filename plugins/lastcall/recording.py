@@ -22,7 +22,7 @@ import orjson
 
 from lastcall.call import Call, Outcome, Usage
 from lastcall.events import Event
-from lastcall.fingerprint import canonical
+from lastcall.fingerprint import canonical, key_of, keyed
 from lastcall.redaction import Redactor
 from lastcall.stop import Stop
 from lastcall.tool import PLAIN, ToolPolicy
@@ -50,7 +50,8 @@ class Recorder:
     followed by the next as soon as no run is under way, or at twice that size: then the next one goes on with
     the runs, and replay joins them. The *keep* newest files of the folder stay. *redactor* takes secrets out of arguments, results and names (False: nothing is taken out; None: one
     with the key of `LASTCALL_REDACTION_KEY`); the
-    fingerprints and digests written beside them are those of the real ones. A file that cannot be written
+    fingerprints and digests written beside them are those of the real ones, under *fingerprint_key* (at least 16
+    bytes) their HMAC: else who has the file can try out what was redacted. A file that cannot be written
     is named in the log, once, and no run is the worse for it.
     """
 
@@ -62,6 +63,7 @@ class Recorder:
         keep: int = 100,
         redactor: Redactor | Literal[False] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        fingerprint_key: bytes | None = None,
     ) -> None:
         if max_bytes < 1 or keep < 1:
             raise ValueError("max_bytes and keep are whole numbers from 1")
@@ -70,6 +72,7 @@ class Recorder:
         self._keep = keep
         self._redact = Redactor.of_environment() if redactor is None else redactor or None
         self._clock = clock
+        self._key = key_of(fingerprint_key)
         self._lock = threading.Lock()
         self._fd = -1
         self._pid = 0
@@ -100,14 +103,15 @@ class Recorder:
             "args": self._shown(call.args),
             **bare(
                 kind=call.kind if call.kind != "tool" else None,
-                fingerprint=None if call.kind == "model" else call.fingerprint,
-                near=vars(call).get("near"),
+                fingerprint=None if call.kind == "model" else keyed(call.fingerprint, self._key),
+                near=self._keyed(vars(call).get("near")),
                 id=self._name_of(call.id),
                 reply=self._name_of(call.reply),
                 index=call.index or None,
                 size=call.size,
-                key=self._name_of(call.key),
-                params=call.params or None,
+                # Of a write made for it, it ends in a hash of arguments, as the next one is.
+                key=self._name_of(call.key) if self._key is None else self._keyed(call.key),
+                params=self._keyed(call.params or None),
                 # As the names in its path are, which it is compared with.
                 into=self._shown(call.into),
                 tool=described(call.policy),
@@ -138,8 +142,8 @@ class Recorder:
             **bare(
                 content=self._shown(outcome.content) if known else None,
                 error=outcome.error and self._text(outcome.error),
-                digest=outcome.digest if known else None,
-                like=vars(outcome).get("like"),
+                digest=keyed(outcome.digest, self._key) if known else None,
+                like=self._keyed(vars(outcome).get("like")),
                 status=outcome.status,
                 grade=outcome.grade,
                 retry_after=outcome.retry_after,
@@ -173,6 +177,9 @@ class Recorder:
         shown = plain(value) if self._redact is None else self._redact.value(value)
         size = len(written(shown))
         return shown if size <= LARGEST else {LEFT_OUT: size}
+
+    def _keyed(self, print_: str | None) -> str | None:
+        return None if print_ is None else keyed(print_, self._key)
 
     def _text(self, text: str) -> str:
         return text if self._redact is None else self._redact.text(text)

@@ -30,10 +30,11 @@ class Reporter:
         clock: Clock,
         listeners: Iterable[Callable[[Event], None]],
         text: Callable[[Stop], str],
+        fingerprint_key: bytes | None = None,
     ) -> None:
         self._clock = clock
         listeners = tuple(listeners)
-        self._announce = Announcer(listeners)
+        self._announce = Announcer(listeners, fingerprint_key)
         self._witnesses = Witnesses(listeners)
         self.shows = bool(self._witnesses)
         """Whether somebody is shown the calls themselves."""
