@@ -8,6 +8,8 @@ from __future__ import annotations
 
 # ruff: noqa: F401 - it is the loading that counts
 import asyncio
+import hashlib
+import hmac
 import http
 import json
 import logging
