@@ -257,7 +257,7 @@ class TestSecrets:
 
     def test_can_be_left_in_a_count_and_in_a_policy(self, capsys, good, bad):
         written(bad / "calm.jsonl", *healthy(run=MAIL))
-        for command in (("fingerprints", bad), ("tune", good, bad)):
+        for command in (("fingerprints", bad, "--json"), ("tune", good, bad)):
             _, out, err = run(capsys, *command, "--no-redact")
             assert (SECRET if command[0] == "fingerprints" else MAIL) in out
             assert "[redacted" not in out + err

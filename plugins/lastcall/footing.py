@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # ruff: noqa: F401 - it is the loading that counts
 import asyncio
+import email.utils
 import hashlib
 import hmac
 import http

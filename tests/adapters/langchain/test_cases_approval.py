@@ -197,8 +197,9 @@ def test_k41_approvals_of_one_reply_may_come_one_by_one(entry: str, mode: str) -
     assert played.unanswered == []
 
 
+# Not strict: on a busy machine a sibling may be over before the others wait, and is not begun again then.
 AGAIN = pytest.mark.xfail(
-    strict=True,
+    strict=False,
     reason="a call that went well and is begun again for its sibling uses up an attempt",
 )
 
