@@ -145,11 +145,34 @@ def test_calls_of_one_reply_may_come_in_any_order(live):
     assert live(source, lines)[1][0]["diverged"]["index"] == 0
 
 
-def test_of_many_turns_the_first_is_compared(live):
+TURNS = [json.dumps({"name": n, "args": {}, "result": n, "turn": n}) for n in "abc"]
+
+
+def test_one_prompt_is_one_turn(live):
     source = "def agent(prompt, tools):\n    tools['a']()"
-    lines = [json.dumps({"name": n, "args": {}, "result": 1, "turn": n == "b"}) for n in "ab"]
-    _, (done,), _, _ = live(source, lines)
+    _, (done,), _, _ = live(source, TURNS)
     assert (done["recorded"], done["diverged"]) == (1, None)
+    assert done["not_lived"] == {"turns": 2, "why": "--prompt has the words of 1 turn"}
+    _, out, _, _ = live(source, TURNS, json_too=False)
+    assert out.splitlines()[1:] == [
+        "       as recorded, call by call",
+        "       2 turns not lived: --prompt has the words of 1 turn",
+    ]
+
+
+def test_prompts_are_turn_by_turn(live):
+    source = "def agent(prompt, tools):\n    return tools[prompt]()"
+    more = ("--prompt", "b", "--prompt", "c")
+    _, (done,), _, _ = live(source, TURNS, *more, prompt="a")
+    assert [(turn["turn"], turn["output"]) for turn in done["turns"]] == [
+        (0, "a"),
+        (1, "b"),
+        (2, "c"),
+    ]
+    assert (done["diverged"], done["not_lived"], done["output"]) == (None, None, "c")
+    _, (done,), _, _ = live(source, TURNS[:1], *more, prompt="a")
+    assert [turn["recorded"] for turn in done["turns"]] == [1, 0, 0]
+    assert (done["unrecorded"], done["not_lived"]) == (2, None)
 
 
 def test_arguments_that_change_are_declared_by_the_policy(live, tmp_path):
@@ -274,6 +297,156 @@ def test_the_prompt_of_a_conversation_is_its_own(live, tmp_path):
     (tmp_path / "run.jsonl").unlink()
     assert [each["output"] for each in done] == ["Where is my order?"]
     assert done[0]["diverged"] is None
+
+
+def conversation(*turns, last="Bye."):
+    """Messages of as many turns, each with a call of `look` for the number of its turn."""
+    for n, words in enumerate(turns):
+        asked = {"name": "look", "arguments": json.dumps({"q": n % 2})}
+        yield {"role": "user", "content": words}
+        yield {"role": "assistant", "tool_calls": [{"id": f"c{n}", "function": asked}]}
+        yield {"role": "tool", "tool_call_id": f"c{n}", "content": f"answer {n}"}
+        yield {"role": "assistant", "content": last}
+
+
+@pytest.fixture
+def living(tmp_path, monkeypatch, capsys):
+    """Lives a conversation again by a function."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def play(source, messages, *words, name="agent"):
+        module = f"lived_{next(NUMBERS)}"
+        (tmp_path / f"{module}.py").write_text(source)
+        (tmp_path / "chat.json").write_text(json.dumps(list(messages)))
+        code = main(["replay", "--live", f"{module}:{name}", *words, "chat.json"])
+        return code, capsys.readouterr().out
+
+    return play
+
+
+REMEMBERS = """
+def made():
+    before = []
+
+    def agent(prompt, tools):
+        before.append(prompt)
+        return f"{before} {tools['look'](q=(len(before) - 1) % 2)}"
+
+    return agent
+"""
+
+
+class TestTurns:
+    def test_a_function_is_called_once_a_turn(self, living):
+        code, out = living(REMEMBERS, conversation("a", "b", "c"), "--json", name="made")
+        done = json.loads(out)
+        assert (code, done["diverged"], done["not_lived"], done["recorded"]) == (0, None, None, 3)
+        assert [turn["output"] for turn in done["turns"]] == [
+            "['a'] answer 0", "['a', 'b'] answer 1", "['a', 'b', 'c'] answer 2",
+        ]  # fmt: skip
+        assert done["output"] == "['a', 'b', 'c'] answer 2"
+
+    def test_all_went_as_recorded(self, living):
+        _, out = living(REMEMBERS, conversation("a", "b", "c"), name="made")
+        assert out.splitlines() == [
+            "clean  chat.json  live: 3 calls in 0 requests of 3 turns; recorded: 3",
+            "       as recorded, call by call",
+        ]
+
+    def test_it_is_told_in_which_turns_it_diverged(self, living):
+        source = "def agent(prompt, tools):\n    return tools['look'](q=0)"
+        _, out = living(source, conversation("a", "b", "c", "d"))
+        assert out.splitlines()[1:] == [
+            "       turn 2 diverged at call 2: look; recorded: look with other arguments",
+            "       turn 4 diverged at call 4: look; recorded: look with other arguments",
+        ]
+
+    def test_an_answer_is_that_of_the_turn_else_of_one_before_else_of_one_after(self, living):
+        source = (
+            "def agent(prompt, tools):\n    look = tools['look']\n"
+            "    return [look(q=1), look(q=0), look(q=1)]"
+        )
+        _, out = living(
+            source, conversation("a", "b", "c", "d"), "--json", "--policy", "permissive"
+        )
+        assert [turn["output"] for turn in json.loads(out)["turns"]] == [
+            "['answer 1', 'answer 0', 'answer 1']",
+            "['answer 1', 'answer 0', 'answer 1']",
+            "['answer 1', 'answer 2', 'answer 1']",
+            "['answer 3', 'answer 2', 'answer 3']",
+        ]
+
+    def test_a_turn_that_a_stop_ends_is_followed_by_the_next(self, living, tmp_path):
+        (tmp_path / "one.toml").write_text("max_calls = 1\n")
+        source = (
+            "def agent(prompt, tools):\n    tools['look'](q=0)\n"
+            "    return tools['look'](q=1) if prompt == 'b' else prompt"
+        )
+        _, out = living(source, conversation("a", "b", "c"), "--json", "--policy", "one.toml")
+        done = json.loads(out)
+        assert [turn["stopped"] for turn in done["turns"]] == [False, True, False]
+        assert [turn["output"] for turn in done["turns"]] == ["a", None, "c"]
+        assert [(stop["index"], stop["scope"]) for stop in done["stops"]] == [(2, "turn")]
+
+    def test_a_wider_stop_ends_all_also_where_the_agent_goes_on(self, living, tmp_path):
+        (tmp_path / "thread.toml").write_text(
+            '[[rules.budget.limits]]\nquantity = "calls"\nper = "thread"\nwindow = "hour"\nmost = 2\n'
+        )
+        source = (
+            "from lastcall import Stopped\n"
+            "def agent(prompt, tools):\n"
+            "    for _ in range(9):\n"
+            "        try:\n"
+            "            tools['look'](q=0)\n"
+            "        except Stopped:\n"
+            "            pass\n"
+        )
+        _, out = living(source, conversation("a", "b", "c"), "--policy", "thread.toml")
+        assert out.splitlines()[-1] == (
+            "       2 turns not lived: a stop of scope thread ended it in turn 1"
+        )
+        _, out = living(source, conversation("a", "b", "c"), "--json")
+        done = json.loads(out)
+        assert "run" in [stop["scope"] for stop in done["stops"]]
+        assert done["not_lived"] is None, "the next turn is another run"
+
+    def test_a_failure_is_told_with_its_turn(self, living):
+        source = "def agent(prompt, tools):\n    return {'a': 'x'}[prompt]"
+        code, out = living(source, conversation("a", "b", "c"))
+        assert code == 2
+        assert out.splitlines()[-2].startswith("       turn 2: the agent failed: KeyError: 'b'")
+        assert out.splitlines()[-1] == "       1 turn not lived: the agent failed in turn 2"
+
+    def test_a_guard_of_the_agents_own_ends_its_turn(self, living):
+        source = (
+            "from lastcall import Guard, Policy\n"
+            "own = Guard(Policy(max_calls=1))\n"
+            "def agent(prompt, tools):\n"
+            "    with own.within(run=prompt):\n"
+            "        for n in range(2):\n"
+            "            with own.calling('ask', {'n': n}):\n"
+            "                pass\n"
+        )
+        _, out = living(source, conversation("a", "b"))
+        assert [line[:40] for line in out.splitlines()[1:]] == [
+            "       as recorded, call by call",
+            "       turn 1: ended by a guard of its o",
+            "       turn 2: ended by a guard of its o",
+        ]
+
+    def test_words_that_are_no_text_end_it(self, living):
+        picture = [{"type": "image_url", "image_url": {"url": "data:"}}]
+        source = "def agent(prompt, tools):\n    return tools['look'](q=0)"
+        _, out = living(source, conversation("a", picture, "c"))
+        assert out.splitlines()[-1] == (
+            "       2 turns not lived: what the user said then is no text"
+        )
+
+    def test_secrets_in_what_turns_said_are_redacted(self, living):
+        source = "def agent(prompt, tools):\n    return 'ann@example.com'"
+        _, out = living(source, conversation("a", "b"), "--json")
+        assert "ann@example.com" not in out
 
 
 def test_each_run_of_a_file_has_its_own_prompt(tmp_path):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
-from uuid import uuid4
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
 
 from lastcall import Stopped
@@ -19,6 +18,10 @@ from lastcall_langchain.stops import stop_of
 
 STEPS = 8
 """Steps of a graph for one request to its model: the model, the tools, and nodes of middleware around them."""
+
+
+MESSAGES, AWAITED = "messages", "awaited"
+"""Under which names it is kept from turn to turn what was said so far, and that the agent can only be awaited."""
 
 
 class LangChainPlayer:
@@ -33,18 +36,20 @@ class LangChainPlayer:
         return coverage(agent).gaps
 
     def play(self, agent: Any, play: Play) -> Any:
-        """Invoke the agent once, in a thread of its own; `ainvoke` where it has no `invoke`."""
+        """Invoke the agent once, in the thread of the run; `ainvoke` where it has no `invoke`. One that takes
+        messages and has no checkpointer is given those so far."""
         own = (getattr(agent, "config", None) or {}).get("recursion_limit", sys.maxsize)
         config = {
-            "configurable": {"thread_id": f"live-{uuid4().hex}"},
+            "configurable": {"thread_id": play.thread},
             "recursion_limit": min(own, STEPS * play.most),
         }
-        given = given_to(agent, play.prompt)
+        given = given_to(agent, play)
         undo = instrument(play.guard)
         recorded.TAPES.append(play.tape)
         try:
             result = invoked(agent, given, config, play)
         except Exception as error:
+            keep(play, given, getattr(error, "messages", None))
             if type(error).__name__ == "GraphRecursionError":
                 raise UnfinishedError(f"a limit: {str(error).split('. ')[0]}") from error
             stop = stop_of(error)
@@ -54,6 +59,7 @@ class LangChainPlayer:
         finally:
             recorded.TAPES.remove(play.tape)
             undo()
+        keep(play, given, result)
         stop = stop_of(result)
         if stop is not None:
             raise Stopped(stop)
@@ -64,21 +70,56 @@ class LangChainPlayer:
 
 def invoked(agent: Any, given: Any, config: dict[str, Any], play: Play) -> Any:
     """What *agent* comes to. One that can only be awaited says so before it calls anything."""
-    try:
-        return agent.invoke(given, config)
-    except (NotImplementedError, TypeError) as error:
-        waits = isinstance(error, NotImplementedError) or "synchronous" in str(error)
-        if not waits or play.tape.asked:
-            raise
+    if not play.kept.get(AWAITED):
+        asked = play.tape.asked
+        try:
+            return agent.invoke(given, config)
+        except (NotImplementedError, TypeError) as error:
+            waits = isinstance(error, NotImplementedError) or "synchronous" in str(error)
+            if not waits or play.tape.asked > asked:
+                raise
+        play.kept[AWAITED] = True
     return play.complete(agent.ainvoke(given, config))
 
 
-def given_to(agent: Any, prompt: str) -> Any:
-    """*prompt* as the agent takes it: a message of its state, a field `input`, or the text alone."""
+def given_to(agent: Any, play: Play) -> Any:
+    """What the user says as the agent takes it: a message of its state, a field `input`, or the text alone."""
     fields = fields_of(agent)
     if "messages" in fields:
-        return {"messages": [("user", prompt)]}
-    return {"input": prompt} if "input" in fields else prompt
+        before = () if remembers(agent) else play.kept.get(MESSAGES, ())
+        return {"messages": [*before, HumanMessage(play.prompt)]}
+    return {"input": play.prompt} if "input" in fields else play.prompt
+
+
+def remembers(agent: Any) -> bool:
+    """Whether *agent* keeps the messages of a thread by itself."""
+    return bool(getattr(agent, "checkpointer", None))
+
+
+def keep(play: Play, given: Any, result: Any) -> None:
+    """Keep the conversation as it is after a turn: as *result* has it, or the messages that a stopped run had come
+    to, else what was *given* and the answer to that."""
+    if not isinstance(given, dict) or "messages" not in given:
+        return
+    before = given["messages"]
+    if isinstance(result, dict) and isinstance(result.get("messages"), list):
+        play.kept[MESSAGES] = result["messages"]
+    elif isinstance(result, tuple):
+        play.kept[MESSAGES] = gone_on(before, result)
+    elif isinstance(result, BaseMessage):
+        play.kept[MESSAGES] = [*before, result]
+    elif isinstance(result, str):
+        play.kept[MESSAGES] = [*before, AIMessage(result)]
+    else:
+        play.kept[MESSAGES] = before
+
+
+def gone_on(before: list[BaseMessage], read: tuple[BaseMessage, ...]) -> list[BaseMessage]:
+    """The conversation *before*, as it had gone on when a model would have *read* that: without what the agent says to
+    its model each time. As it was, where that model is another's, of an agent inside perhaps."""
+    told = [one for one in read if one in before or not isinstance(one, SystemMessage)]
+    begun = [one.content for one in told[: len(before)]]
+    return told if begun == [one.content for one in before] else before
 
 
 def fields_of(agent: Any) -> Collection[str]:

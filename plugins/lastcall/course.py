@@ -70,14 +70,17 @@ class Course:
             stop = next((each for each in stops if each.ends_run), stops[0])
             self.stops.append(shown(at, stop))
 
-    def diverged(self, recorded: Sequence[RecordedCall], *, ended: bool) -> Diverged | None:
-        """Where it left the recording; calls of one reply may come in any order. *ended*: the run came to
-        its end by itself, so that a call of the recording that is missing is a difference too."""
+    def diverged(
+        self, recorded: Sequence[RecordedCall], *, ended: bool, since: int = 0
+    ) -> Diverged | None:
+        """Where a turn left the recording, of which *recorded* are its calls; calls of one reply may come in any
+        order. *since*: the index of the first call of the turn. *ended*: the turn came to its end by itself, so
+        that a call of the recording that is missing is a difference too."""
         with self._lock:
-            made = list(self.calls)
+            made = self.calls[since:]
         due: list[tuple[str, str]] = []
         at = 0
-        for index, (name, keys) in enumerate(made):
+        for index, (name, keys) in enumerate(made, since):
             if not due:
                 due, at = _reply(recorded, at, self._policy)
             match = next((each for each in due if each[1] in keys), None)
@@ -85,7 +88,7 @@ class Course:
                 return Diverged(index, name, due[0][0] if due else None)
             due.remove(match)
         if ended and (due or at < len(recorded)):
-            return Diverged(len(made), None, due[0][0] if due else recorded[at].tool)
+            return Diverged(since + len(made), None, due[0][0] if due else recorded[at].tool)
         return None
 
 
@@ -102,13 +105,3 @@ def _reply(
 
 def _together(one: RecordedCall, other: RecordedCall) -> bool:
     return (one.turn, one.reply) == (other.turn, other.reply)
-
-
-def first_turn(calls: Sequence[RecordedCall]) -> tuple[RecordedCall, ...]:
-    """The calls of the first turn that has any."""
-    found: list[RecordedCall] = []
-    for call in calls:
-        if found and call.turn != found[0].turn:
-            break
-        found.append(call)
-    return tuple(found)

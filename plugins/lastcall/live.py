@@ -1,5 +1,5 @@
-"""A saved run lived again by the user's own agent: its model is asked anew, its tools answer as they did then
-(requirement H7)."""
+"""Who plays the agent of a saved run that is lived again: its model is asked anew, its tools answer as they did
+then (requirement H7)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from lastcall.course import Course, Diverged, first_turn
 from lastcall.guard import Guard
-from lastcall.policy import Policy
-from lastcall.replay import MOST_STOPS, Replayed
-from lastcall.stop import Stopped
 from lastcall.tape import Tape
-from lastcall.transcripts.recorded import Transcript
 
 LONG = 300
 """Characters of an error that are shown."""
@@ -27,14 +22,19 @@ class UnfinishedError(Exception):
 
 
 class Play(Struct, frozen=True):
-    """One run, as a player is to play it. *most*: how many requests to the model it may make where nothing
-    else says so."""
+    """One turn of a run, as a player is to play it. *most*: how many requests to the model it may make where
+    nothing else says so."""
 
     prompt: str
+    """What the user says in it."""
     guard: Guard
     tape: Tape
     most: int
     loop: asyncio.Runner
+    thread: str = ""
+    """The thread of the run: all of its turns are played in it, one after the other."""
+    kept: dict[str, Any] = {}
+    """What the player keeps from turn to turn of the run, the conversation so far perhaps; empty at first."""
 
     def complete(self, work: Awaitable[Any]) -> Any:
         """What *work* comes to."""
@@ -58,81 +58,10 @@ class Player(Protocol):
         ...
 
     def play(self, agent: Any, play: Play) -> Any:
-        """The agent's last answer. Raises Stopped where a stop ended the run, UnfinishedError where a
+        """The agent's last answer in this turn; of the turns before it, it knows what `play.kept` has and what
+        it keeps by itself under `play.thread`. Raises Stopped where a stop ended the run, UnfinishedError where a
         limit of the framework or a pause did, and whatever else the agent raises."""
         ...
-
-
-class Lived(Replayed, frozen=True, kw_only=True):
-    """How a saved run went when it was lived again: *calls*, *stops* and the rest are those of now."""
-
-    agent: str
-    recorded: int
-    """Calls of the recorded turn."""
-    requests: int
-    """Requests that the model was sent."""
-    diverged: Diverged | None = None
-    """Where it left the recording; None: nowhere, up to where it ended."""
-    unrecorded: int = 0
-    """Calls of which there is no recording."""
-    output: str | None = None
-    """The agent's last answer."""
-    ended: str | None = None
-    """By what else than its own last answer, a failure or a stop of this guard: a limit of its framework, a
-    pause for a person, a guard of the agent's own."""
-    error: str | None = None
-    """What the agent failed with, in one line."""
-
-
-def lived(
-    transcript: Transcript,
-    prompt: str,
-    name: str,
-    agent: Any,
-    player: Player,
-    policy: Policy,
-    loop: asyncio.Runner,
-) -> Lived:
-    """*transcript* once more by *agent*, which is called *name*, from *prompt* on and under *policy*."""
-    calls = tuple(transcript.calls)
-    turn, course = first_turn(calls), Course(policy)
-    guard = Guard(policy, listeners=[course])
-    tape = Tape(calls, guard)
-    play = Play(prompt, guard, tape, 2 * len(turn) + 10, loop)
-    output = ended = error = None
-    stopped = False
-    try:
-        output = player.play(agent, play)
-    except Stopped as by:
-        stopped = True
-        if not course.stops:
-            ended = f"a guard of its own: {by.stop.text}"
-    except UnfinishedError as limit:
-        ended = str(limit)
-    except Exception as fault:
-        error = in_a_line(fault)
-    finally:
-        guard.close()
-    stops, made = course.stops, len(course.calls)
-    first = min((stop.index for stop in stops if stop.refused), default=made)
-    return Lived(
-        transcript.file,
-        transcript.run,
-        transcript.format,
-        made,
-        min(first, made),
-        tuple(stops[:MOST_STOPS]),
-        made - min(first, made),
-        len(stops[MOST_STOPS:]),
-        agent=name,
-        recorded=len(turn),
-        requests=course.requests,
-        diverged=course.diverged(turn, ended=not (stopped or ended or error)),
-        unrecorded=tape.unrecorded,
-        output=None if output is None else str(output),
-        ended=ended,
-        error=error,
-    )
 
 
 def complete(loop: asyncio.Runner, work: Awaitable[Any]) -> Any:

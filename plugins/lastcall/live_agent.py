@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
-from lastcall.live import Lived, Player, complete, in_a_line, lived
+from lastcall.live import Player, complete, in_a_line
 from lastcall.live_function import FunctionPlayer
+from lastcall.lived import Lived, lived
 from lastcall.policy import Policy
 from lastcall.policy_file import nearest
 from lastcall.transcripts.recorded import Transcript
+from lastcall.transcripts.said import Said
 
 GROUP = "lastcall.live"
 
@@ -40,7 +42,8 @@ class LiveAgent:
         if self._makes:
             self._next = self._make()
             player = player_of(self._next)
-        elif player is None and parameters(self._found) == 2:  # noqa: PLR2004 - a prompt and tools
+        if player is None and parameters(self._next if self._makes else self._found) == 2:  # noqa: PLR2004
+            # A prompt and tools.
             player = FunctionPlayer()
         if player is None:
             what = self._next if self._makes else self._found
@@ -55,14 +58,14 @@ class LiveAgent:
         """What runs for real all the same, each with why."""
         return self._player.gaps(self._next if self._makes else self._found)
 
-    def relive(self, transcript: Transcript, prompt: str, policy: Policy) -> Lived:
-        """*transcript* once more, from *prompt* on and under *policy*."""
+    def relive(self, transcript: Transcript, said: Said, policy: Policy) -> Lived:
+        """*transcript* once more, by the words that the user *said* and under *policy*."""
         agent = self._found
         if self._makes:
             # What an agent remembers of one run is no affair of the next.
             agent = self._make() if self._next is None else self._next
             self._next = None
-        return lived(transcript, prompt, self.name, agent, self._player, policy, self._loop)
+        return lived(transcript, said, self.name, agent, self._player, policy, self._loop)
 
     def _make(self) -> Any:
         try:

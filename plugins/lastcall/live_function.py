@@ -62,11 +62,12 @@ class FunctionPlayer:
         return ()
 
     def play(self, agent: Any, play: Play) -> Any:
-        """What the function returns."""
+        """What the function returns. It is called once a turn, with the words of that turn; what it remembers
+        of those before is its own affair."""
         awaited = inspect.iscoroutinefunction(agent) or inspect.iscoroutinefunction(
             getattr(agent, "__call__", None)  # noqa: B004 - of an object, to look at
         )
         tools = RecordedTools(play.guard, play.tape, awaited=awaited)
-        with play.guard.within(run=f"live-{uuid4().hex}"):
+        with play.guard.within(run=f"live-{uuid4().hex}", thread=play.thread):
             said = agent(play.prompt, tools)
             return play.complete(said) if inspect.isawaitable(said) else said

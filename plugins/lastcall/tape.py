@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -42,7 +42,8 @@ class Answer(Struct, frozen=True):
 
 
 class Tape:
-    """The recorded results of one run, each equal call's in their order and the last one again.
+    """The recorded results of one run, each equal call's in their order and the last one again: those of the
+    turn at hand, else the last one before it, else those of the turn after it.
 
     *guard* is the one that judges the run that is lived again: of what it lets through, `answer` takes the
     place. Calls may come from many threads at once.
@@ -51,11 +52,14 @@ class Tape:
     def __init__(self, calls: tuple[RecordedCall, ...], guard: Guard) -> None:
         self._guard = guard
         self._lock = threading.Lock()
-        self._results: dict[str, list[Answer]] = {}
+        self._results: dict[str, dict[int, list[Answer]]] = {}
+        """By fingerprint, then by turn."""
         for call in calls:
             if known(call):
                 key = fingerprint_of(call, guard.policy)
-                self._results.setdefault(key, []).append(answer_of(call))
+                turns = self._results.setdefault(key, {})
+                turns.setdefault(call.turn, []).append(answer_of(call))
+        self._turn = calls[0].turn if calls else 0
         self._given: dict[str, int] = {}
         self.names = tuple(dict.fromkeys(call.tool for call in calls))
         """The tools that were called, in the order of their first calls."""
@@ -63,6 +67,12 @@ class Tape:
         """Calls so far."""
         self.unrecorded = 0
         """Calls that were made now and not then, or of whose results nothing was kept."""
+
+    def begin(self, turn: int) -> None:
+        """Go on to the turn of that number."""
+        with self._lock:
+            self._turn = turn
+            self._given.clear()
 
     def answer(self) -> Answer:
         """What the call in whose body this is asked is answered. Raises RuntimeError outside of any."""
@@ -76,14 +86,23 @@ class Tape:
         with self._lock:
             self.asked += 1
             for key in keys_of(call, self._guard.policy):
-                results = self._results.get(key)
-                if results:
+                turns = self._results.get(key)
+                if turns:
+                    results = due(turns, self._turn)
                     at = self._given.get(key, 0)
                     self._given[key] = at + 1
                     found = results[min(at, len(results) - 1)]
                     return Answer(found.content, found.failure, call.id)
             self.unrecorded += 1
         return Answer(UNKNOWN.format(call.name), None, call.id)
+
+
+def due(turns: Mapping[int, list[Answer]], turn: int) -> list[Answer]:
+    """What equal calls are answered in that *turn*, of what they were in some turns."""
+    if turn in turns:
+        return turns[turn]
+    before = [each for each in turns if each < turn]
+    return turns[max(before)][-1:] if before else turns[min(turns)]
 
 
 def fingerprint_of(call: RecordedCall, policy: Policy) -> str:

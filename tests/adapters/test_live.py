@@ -30,7 +30,7 @@ from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-BODIES, SEEN = [], []
+BODIES, SEEN, ASKED = [], [], []
 
 
 class Model(BaseChatModel):
@@ -45,6 +45,7 @@ class Model(BaseChatModel):
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         SEEN[:] = messages
+        ASKED.append([each.text for each in messages if each.type == "human"])
         turn = sum(isinstance(each, AIMessage) for each in messages)
         calls = [
             {"name": name, "args": args, "id": f"c{turn}-{n}", "type": "tool_call"}
@@ -107,7 +108,16 @@ async def later():
 agent = made()
 
 
-def graph():
+def saved():
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    return create_agent(MODEL, TOOLS, checkpointer=InMemorySaver())
+
+
+remembering = saved()
+
+
+def graph(checkpointer=None):
     def ask(state):
         return {"messages": [MODEL.invoke(state["messages"])]}
 
@@ -121,10 +131,16 @@ def graph():
         graph.add_edge(START, "model")
         graph.add_conditional_edges("model", tools_condition)
         graph.add_edge("tools", "model")
-        yield graph.compile()
+        yield graph.compile(checkpointer=checkpointer)
 
 
 by_hand, by_hand_awaited = graph()
+
+
+def awaited_saved():
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    return list(graph(InMemorySaver()))[1]
 
 
 def noded():
@@ -149,6 +165,44 @@ def fields():
     return RunnableLambda(lambda given: {"output": look.invoke({"q": given["input"]})}).with_types(
         input_type=TypedDict("Given", {"input": str})
     )
+
+
+def replying(*after):
+    """A runnable that takes messages, and gives back no state."""
+    from langchain_core.runnables import RunnableLambda
+
+    given = TypedDict("Given", {"messages": list})
+    made = RunnableLambda(lambda given: MODEL.invoke(given["messages"]))
+    for each in after:
+        made = made | each
+    return made.with_types(input_type=given)
+
+
+def replying_in_text():
+    from langchain_core.output_parsers import StrOutputParser
+
+    return replying(StrOutputParser())
+
+
+def replying_otherwise():
+    return replying(lambda said: [said.text])
+
+
+def instructed():
+    return create_agent(MODEL, TOOLS, system_prompt="Be kind.")
+
+
+def inside():
+    """An agent whose tools are a graph: it has messages of its own."""
+
+    def work(state):
+        given = [("user", f"look {len(state['messages'])}")]
+        return {"messages": made().invoke({"messages": given})["messages"][-1:]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("work", work)
+    graph.add_edge(START, "work")
+    return graph.compile()
 
 
 def asking():
@@ -197,7 +251,7 @@ from openai.types.responses import (
     ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText,
 )
 
-BODIES, SEEN = [], []
+BODIES, SEEN, ASKED = [], [], []
 
 
 class Scripted(Model):
@@ -207,9 +261,10 @@ class Scripted(Model):
     async def get_response(self, system_instructions, input, *rest, **more):
         given = input if isinstance(input, list) else [{"role": "user", "content": input}]
         SEEN[:] = given
+        ASKED.append([item["content"] for item in given if item.get("role") == "user"])
         turn = self.turns(given)
         self.next = turn + 1
-        if turn < len(self.script):
+        if turn < len(self.script) and self.script[turn]:
             output = [
                 ResponseFunctionToolCall(
                     id=f"f{turn}-{n}", call_id=f"c{turn}-{n}", type="function_call", name=name,
@@ -229,6 +284,7 @@ class Scripted(Model):
         for item in given:
             kind = item.get("type")
             turns += kind == "function_call" and before != kind
+            turns += item.get("role") == "assistant"
             before = kind
         return turns
 
@@ -331,6 +387,9 @@ class Natives(Scripted):
         return said
 
 
+clerk = Agent("clerk", model=Scripted([[], [], [("look", {"q": "a"})]]), tools=[TOOLS[0]])
+triage = Agent("triage", model=Scripted([[("transfer_to_clerk", {})]]), handoffs=[clerk])
+
 natives = Agent(
     "natives",
     model=Natives([]),
@@ -340,6 +399,23 @@ natives = Agent(
         ApplyPatchTool(editor=Editor()),
     ],
 )
+
+
+class Wrapping(Scripted):
+    """Ends with an error of its own, as clients of models do, where a guard of its own refuses a request."""
+
+    async def get_response(self, *args, **more):
+        try:
+            with OWN.calling("request", {"n": len(ASKED)}):
+                return await super().get_response(*args, **more)
+        except Stopped as stopped:
+            raise RuntimeError("no answer") from stopped
+
+
+from lastcall import Guard, Policy, Stopped
+
+OWN = Guard(Policy(max_calls=2))
+wrapping = Agent("wrapping", model=Wrapping(SCRIPT), tools=[TOOLS[0]])
 
 
 class Station(MCPServer):
@@ -447,12 +523,14 @@ def live(tmp_path, monkeypatch, capsys):
         (tmp_path / f"{module}.py").write_text(f"SCRIPT = {script!r}\n{textwrap.dedent(source)}")
         if not isinstance(calls, list):
             log = calls
+        elif "role" in calls[0]:
+            log = tmp_path / "chat.json"
+            log.write_text(json.dumps(calls))
         else:
             log = tmp_path / "run.jsonl"
             log.write_text("\n".join(map(json.dumps, calls)))
-        code = main(
-            ["replay", "--live", f"{module}:{name}", "--json", "--prompt", "go", *words, str(log)]
-        )
+        prompt = () if log.name == "chat.json" else ("--prompt", "go")
+        code = main(["replay", "--live", f"{module}:{name}", "--json", *prompt, *words, str(log)])
         out, err = capsys.readouterr()
         told = [json.loads(line) for line in out.splitlines()]
         return code, told, err, sys.modules.get(module)
@@ -688,3 +766,172 @@ def test_afterwards_bodies_run_again(live, kind):
 
         asyncio.run(Runner.run(module.agent, "go"))
     assert module.BODIES == ["look"]
+
+
+def chat(*turns: Any) -> list[dict[str, Any]]:
+    """A conversation: of each turn the user's words, then the calls with their results."""
+    told: list[dict[str, Any]] = []
+    for at, (words, *calls) in enumerate(turns):
+        told.append({"role": "user", "content": words})
+        for n, (name, q, result) in enumerate(calls):
+            asked = {"name": name, "arguments": json.dumps({"q": q})}
+            id_ = f"t{at}-{n}"
+            told += [
+                {"role": "assistant", "tool_calls": [{"id": id_, "function": asked}]},
+                {"role": "tool", "tool_call_id": id_, "content": result},
+            ]
+        told.append({"role": "assistant", "content": "done"})
+    return told
+
+
+CHAT = chat(
+    ("one", ("look", "a", "1st")),
+    ("two", ("look", "b", "2nd"), ("look", "c", "3rd"), ("look", "d", "4th")),
+    ("three", ("look", "a", "5th")),
+)
+CONVERSATIONS = [
+    ("langchain", ("agent", "made", "remembering", "saved", "by_hand_awaited", "awaited_saved")),
+    ("agents", ("agent", "later")),
+]
+conversing = pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in CONVERSATIONS for name in names]
+)
+
+
+def look_(q: str) -> list[Any]:
+    return [("look", {"q": q})]
+
+
+THREE = [look_("a"), [], look_("b"), look_("c"), look_("d"), [], look_("a"), []]
+
+
+@conversing
+def test_every_turn_is_lived_with_what_was_said_before(live, kind, name):
+    code, (done,), err, module = live(kind, name, THREE, CHAT)
+    assert (code, err, module.BODIES, done["error"], done["ended"]) == (0, "", [], None, None)
+    assert [module.ASKED[n] for n in (0, 2, -1)] == [
+        ["one"],
+        ["one", "two"],
+        ["one", "two", "three"],
+    ]
+    told = {key: done[key] for key in ("calls", "recorded", "requests", "diverged", "not_lived")}
+    assert told == {
+        "calls": 5, "recorded": 5, "requests": 8, "diverged": None, "not_lived": None,
+    }  # fmt: skip
+    assert [(turn["turn"], turn["calls"], turn["recorded"], turn["requests"], turn["output"])
+            for turn in done["turns"]] == [(0, 1, 1, 2, "done"), (1, 3, 3, 4, "done"), (2, 1, 1, 2, "done")]  # fmt: skip
+    # The same call is answered as it was in its turn.
+    assert [f"{n}" in read_by(module) for n in ("1st", "2nd", "3rd", "4th", "5th")] == [True] * 5
+
+
+TWO_CALLS = "max_calls = 2\n"
+
+
+@conversing
+def test_a_stop_of_a_turn_leaves_the_next_one(live, tmp_path, kind, name):
+    (tmp_path / "two.toml").write_text(TWO_CALLS)
+    script = [look_("a"), [], look_("b"), look_("c"), look_("d"), look_("a"), []]
+    code, (done,), err, module = live(kind, name, script, CHAT, "--policy", "two.toml")
+    assert (code, err, module.BODIES, done["error"], done["ended"]) == (0, "", [], None, None)
+    first = done["stops"][0]
+    assert (first["index"], first["reason"], first["scope"]) == (3, "ceiling", "turn")
+    assert [turn["stopped"] for turn in done["turns"]] == [False, True, False]
+    assert [turn["diverged"] for turn in done["turns"]] == [None] * 3
+    assert (done["not_lived"], done["output"]) == (None, "done")
+    assert module.ASKED[-1] == ["one", "two", "three"]
+    said = read_by(module)
+    assert [text in said for text in ("1st", "2nd", "3rd", "4th", "5th")] == [
+        True, True, True, False, True,
+    ]  # fmt: skip
+    assert done["calls"] == 5
+
+
+@conversing
+def test_a_stop_of_the_run_leaves_the_next_turn_which_is_another(live, kind, name):
+    calls = ("look", "b", '{"error": "no date", "status": 422}')
+    lines = chat(("one", ("look", "a", "1st")), ("two", *[calls] * 3), ("three", calls))
+    script = [look_("a"), [], *[look_("b")] * 19]
+    code, (done,), _, module = live(kind, name, script, lines)
+    assert (code, module.BODIES, done["error"]) == (0, [], None)
+    assert "run" in [stop["scope"] for stop in done["stops"]]
+    assert [turn["stopped"] for turn in done["turns"]] == [False, True, True]
+    assert done["not_lived"] is None
+    assert module.ASKED[-1] == ["one", "two", "three"]
+
+
+@conversing
+def test_all_turns_are_one_thread_of_the_guard(live, tmp_path, kind, name):
+    (tmp_path / "thread.toml").write_text(
+        '[[rules.budget.limits]]\nquantity = "calls"\nper = "thread"\nwindow = "hour"\nmost = 4\n'
+    )
+    lines = chat(
+        *((words, ("look", "a", words), ("look", "b", words)) for words in ("1", "2", "3", "4"))
+    )
+    script = [look_("a"), look_("b"), [], look_("a"), look_("b"), [], *[look_("a")] * 9]
+    code, (done,), _, module = live(kind, name, script, lines, "--policy", "thread.toml")
+    assert (code, module.BODIES, done["error"]) == (0, [], None)
+    first = done["stops"][0]
+    assert (first["index"], first["reason"], first["scope"]) == (4, "budget", "thread")
+    assert len(done["turns"]) == 3
+    assert done["not_lived"] == {"turns": 1, "why": "a stop of scope thread ended it in turn 3"}
+
+
+@both
+def test_after_a_failure_no_turn_comes(live, kind):
+    code, (done,), _, module = live(kind, "agent", [look_("a"), [], [5]], CHAT)
+    assert (code, module.BODIES, done["turns"][0]["error"]) == (2, [], None)
+    assert done["error"].startswith("TypeError: ")
+    assert done["not_lived"] == {"turns": 1, "why": "the agent failed in turn 2"}
+
+
+def test_the_agent_that_took_over_goes_on(live):
+    lines = chat(("one", ("transfer_to_clerk", "", "")), ("two", ("look", "a", "found")))
+    code, (done,), _, module = live("agents", "triage", [], lines)
+    assert (code, module.BODIES, done["error"]) == (0, [], None)
+    assert [turn["calls"] for turn in done["turns"]] == [1, 1]
+    assert "found" in read_by(module)
+
+
+def test_other_runnables_are_given_the_words_of_each_turn(live):
+    lines = chat(("go", ("look", "go", "1st")), ("on", ("look", "on", "2nd")))
+    _, (done,), _, _ = live("langchain", "chain", [], lines)
+    assert [turn["output"] for turn in done["turns"]] == ["1st!", "2nd!"]
+
+
+def test_what_an_agent_says_to_its_model_each_time_is_said_once(live, tmp_path):
+    (tmp_path / "two.toml").write_text(TWO_CALLS)
+    script = [look_("a"), [], look_("b"), look_("c"), look_("d"), look_("a"), []]
+    _, (done,), _, module = live("langchain", "instructed", script, CHAT, "--policy", "two.toml")
+    assert [turn["stopped"] for turn in done["turns"]] == [False, True, False]
+    assert [each.type for each in module.SEEN].count("system") == 1
+    assert module.ASKED[-1] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("name", ["replying", "replying_in_text", "replying_otherwise"])
+def test_runnables_that_give_back_no_state_are_given_what_was_said(live, name):
+    _, (done,), _, module = live("langchain", name, [], CHAT)
+    assert (done["error"], module.ASKED) == (
+        None,
+        [["one"], ["one", "two"], ["one", "two", "three"]],
+    )
+    answers = [each.text for each in module.SEEN if each.type == "ai"]
+    assert answers == ([] if name == "replying_otherwise" else ["done", "done"])
+
+
+def test_messages_of_an_agent_inside_are_not_those_of_the_conversation(live, tmp_path):
+    (tmp_path / "two.toml").write_text(TWO_CALLS)
+    script = [look_("b"), look_("c"), look_("d"), []]
+    _, (done,), _, module = live("langchain", "inside", script, CHAT, "--policy", "two.toml")
+    assert [turn["stopped"] for turn in done["turns"]] == [True, True, True]
+    assert list(map(list, dict.fromkeys(map(tuple, module.ASKED)))) == [
+        ["look 1"], ["look 2"], ["look 3"],
+    ]  # fmt: skip
+
+
+def test_a_turn_of_which_nothing_is_told_has_the_users_words(live):
+    """An error of a model's client with a stop behind it brings no items."""
+    script = [[], look_("b"), look_("c"), look_("d"), []]
+    _, (done,), _, module = live("agents", "wrapping", script, CHAT)
+    assert [turn["stopped"] for turn in done["turns"]] == [False, True, True]
+    assert done["turns"][1]["ended"].startswith("a guard of its own: ")
+    assert module.ASKED[-1] == ["one", "two", "three"]

@@ -6,6 +6,7 @@ import asyncio
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -13,12 +14,15 @@ from lastcall.commands.codes import OK, UNEXPECTED, UNUSABLE, CommandError
 from lastcall.commands.printed import Words, of_run, say, unread
 from lastcall.commands.recorded import Wanted
 from lastcall.course import Diverged
-from lastcall.live import Lived
 from lastcall.live_agent import AgentError, LiveAgent
+from lastcall.lived import Lived, LivedTurn, NotLived
+from lastcall.plural import counted
 from lastcall.policy import Policy
 from lastcall.transcripts import Transcript, Unreadable, read
-from lastcall.transcripts.prompt import prompts
+from lastcall.transcripts.said import Said, said, said_by_hand
 from lastcall.visible import one_line
+
+Part = TypeVar("Part", Lived, LivedTurn)
 
 UNSAID = "what the user said is not found in it; say it with --prompt TEXT"
 
@@ -44,18 +48,18 @@ def relived(
             say(f"lastcall: {text(what)} runs for real: {why}", error=True)
         for file in files:
             policy = policy_of(file)
-            for found, prompt in prompted(file, named, options.prompt):
+            for found, spoken in prompted(file, named, options.prompt):
                 if isinstance(found, Unreadable):
                     unreadable += 1
                     say(unread(found, text), error=True)
                     continue
-                if prompt is None:
+                if spoken is None or not spoken.turns:
                     unreadable += 1
                     where = f"{text(found.file)} [{text(found.run)}]"
                     say(f"lastcall: {where}: {UNSAID}", error=True)
                     continue
                 try:
-                    done = agent.relive(found, prompt, policy)
+                    done = agent.relive(found, spoken, policy)
                 except AgentError as error:
                     raise CommandError(f"--live {text(str(error))}") from error
                 runs += 1
@@ -70,19 +74,17 @@ def relived(
 
 
 def prompted(
-    file: Path, named: Collection[Path], prompt: str | None
-) -> Iterator[tuple[Transcript | Unreadable, str | None]]:
-    """What is in *file*, each run with what the user said: *prompt*, else its own."""
+    file: Path, named: Collection[Path], prompts: Sequence[str] | None
+) -> Iterator[tuple[Transcript | Unreadable, Said | None]]:
+    """What is in *file*, each run with what the user said in its turns: *prompts*, else its own words."""
     found = [
         each
         for each in read(file)
         if isinstance(each, Transcript) or not each.foreign or file in named
     ]
     runs = [each for each in found if isinstance(each, Transcript)]
-    said: Sequence[str | None] = [prompt] * len(runs)
-    if prompt is None and runs:
-        said = prompts(file, runs[0].format, len(runs))
-    words = iter(said)
+    told = said(file, runs) if prompts is None else [said_by_hand(run, prompts) for run in runs]
+    words = iter(told)
     for each in found:
         yield each, next(words) if isinstance(each, Transcript) else None
 
@@ -93,26 +95,31 @@ def redacted(done: Lived, text: Words) -> Lived:
     def some(words: str | None) -> str | None:
         return None if words is None else text(words)
 
-    left = done.diverged
-    return replace(
-        of_run(done, text),
-        diverged=left and replace(left, tool=some(left.tool), recorded=some(left.recorded)),
-        output=some(done.output),
-        ended=some(done.ended),
-        error=some(done.error),
-    )
+    def plain(one: Part) -> Part:
+        left = one.diverged
+        return replace(
+            one,
+            diverged=left and replace(left, tool=some(left.tool), recorded=some(left.recorded)),
+            output=some(one.output),
+            ended=some(one.ended),
+            error=some(one.error),
+        )
+
+    return replace(plain(of_run(done, text)), turns=tuple(map(plain, done.turns)))
 
 
 def told(done: Lived, missed: str | None, place: Callable[..., str]) -> str:
     """A run for a person; *place* says where and why a stop is."""
+    last = f"turn {len(done.turns)}: " if len(done.turns) > 1 else ""
     mark = "error" if done.error else "stop " if done.stopped else "clean"
     head = f"{mark}  {done.file}"
     if done.run not in Path(done.file).name:
         head += f" [{done.run}]"
-    head += f"  live: {done.calls} calls in {done.requests} requests; recorded: {done.recorded}"
+    of = f" of {counted(len(done.turns), 'turn')}" if len(done.turns) > 1 else ""
+    head += f"  live: {done.calls} calls in {done.requests} requests{of}; recorded: {done.recorded}"
     if missed is not None:
         head += f"  NOT AS EXPECTED: {missed}"
-    lines = [head, course(done.diverged)]
+    lines = [head, *courses(done)]
     if done.unrecorded:
         lines.append(f"{done.unrecorded} of the calls had no recording to answer them")
     if done.stops:
@@ -120,13 +127,31 @@ def told(done: Lived, missed: str | None, place: Callable[..., str]) -> str:
         lines.append(
             f"{place(first)} {'was refused' if first.refused else 'was answered by a stop'}"
         )
-    if done.ended is not None:
-        lines.append(f"ended by {done.ended}")
+    for at, turn in enumerate(done.turns, 1):
+        if turn.ended is not None:
+            lines.append(f"turn {at}: ended by {turn.ended}" if last else f"ended by {turn.ended}")
     if done.error is not None:
         hint = "" if done.calls else "; its model is asked for real: are its key and network there?"
-        lines.append(f"the agent failed: {done.error}{hint}")
+        lines.append(f"{last}the agent failed: {done.error}{hint}")
+    if done.not_lived is not None:
+        lines.append(unlived(done.not_lived))
     # What others named, or a service answered, does nothing to a terminal.
     return "\n       ".join(map(one_line, lines))
+
+
+def courses(done: Lived) -> Iterator[str]:
+    """Where each turn of a run left its recording."""
+    if len(done.turns) < 2 or done.diverged is None:  # noqa: PLR2004 - more than one
+        yield course(done.diverged)
+        return
+    for at, turn in enumerate(done.turns, 1):
+        if turn.diverged is not None:
+            yield f"turn {at} {course(turn.diverged)}"
+
+
+def unlived(rest: NotLived) -> str:
+    """What of a run was not lived, and why."""
+    return f"{counted(rest.turns, 'turn')} not lived: {rest.why}"
 
 
 def course(diverged: Diverged | None) -> str:

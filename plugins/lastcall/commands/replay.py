@@ -17,7 +17,7 @@ from lastcall.commands.printed import Words, as_json, may_show, of_run, say, unr
 from lastcall.commands.recorded import Expect, Wanted
 from lastcall.commands.what_if import compared
 from lastcall.expectation import ENDING, beside, meant
-from lastcall.live import Lived
+from lastcall.lived import Lived
 from lastcall.plural import counted
 from lastcall.policy import Policy
 from lastcall.policy_file import PolicyError, nearest
@@ -82,13 +82,15 @@ def add(commands: Any) -> None:
     one.add_argument(
         "--live",
         metavar="MODULE:AGENT",
-        help="live the runs again with your own agent: its model is asked for real, its tools answer as "
-        "recorded",
+        help="live the runs again with your own agent, turn by turn: its model is asked for real, its tools "
+        "answer as recorded",
     )
     one.add_argument(
         "--prompt",
+        action="append",
         metavar="TEXT",
-        help="with --live: what the user says, else the first words of the user in the run",
+        help="with --live: what the user says, else the words of the user in the run; given several times, "
+        "turn by turn. No other turns are lived then",
     )
     one.add_argument("--json", action="store_true", help="one JSON object a run")
     may_show(one)

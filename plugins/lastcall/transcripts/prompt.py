@@ -14,10 +14,13 @@ from lastcall.transcripts.recorded import Document, Unreadable
 DEPTH = 12
 """How deep messages are looked for."""
 
-CALLS = frozenset(
+OF_CALLS = frozenset(
     ("args", "arguments", "result", "output", "tool_calls", "function", "tools", "kwargs_schema")
 )
 """What belongs to calls: a user that is spoken of there is another one."""
+
+SAYING = ("content", "text", "message", "parts")
+"""Where a message has what it says."""
 
 PLAIN = frozenset(("lastcall", "jsonl"))
 """Formats that are lists of calls, and have no messages."""
@@ -34,12 +37,12 @@ def prompts(path: Path, form: str, runs: int) -> list[str | None]:
         return unknown
     if runs == 1:
         return [next((said for _, record in records(document) for said in spoken(record)), None)]
-    each = _records(document, runs)
+    each = each_record(document, runs)
     return unknown if each is None else [next(spoken(record), None) for record in each]
 
 
-def _records(document: Document, runs: int) -> list[Any] | None:
-    """The records of the document where each is a run."""
+def each_record(document: Document, runs: int) -> list[Any] | None:
+    """The records of the document where each is one of the *runs*; None where they are not."""
     if len(few(document)) < min(runs, 1):
         return None
     found: list[Any] = []
@@ -59,22 +62,24 @@ def spoken(value: Any, depth: int = 0) -> Iterator[str]:
             yield from spoken(each, depth + 1)
     elif isinstance(value, dict):
         given = value.get("original_input")
-        text = given if isinstance(given, str) else _text(value) if _by_user(value) else None
+        text = given if isinstance(given, str) else text_of(value) if by_user(value) else None
         if text:
             yield text
             return
         for name, each in value.items():
-            if name not in CALLS:
+            if name not in OF_CALLS:
                 yield from spoken(each, depth + 1)
 
 
-def _by_user(message: dict[str, Any]) -> bool:
+def by_user(message: dict[str, Any]) -> bool:
+    """Whether *message* is marked as the user's."""
     said = (message.get(name) for name in ("role", "type", "source", "name"))
     return any(each in ("user", "human") for each in said if isinstance(each, str))
 
 
-def _text(message: dict[str, Any]) -> str | None:
-    for name in ("content", "text", "message", "parts"):
+def text_of(message: dict[str, Any]) -> str | None:
+    """What is said in *message*; None where that is no text."""
+    for name in SAYING:
         told = words(message.get(name))
         if isinstance(told, str) and told.strip():
             return told
