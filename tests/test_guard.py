@@ -18,6 +18,7 @@ from lastcall import (
     Outcome,
     Policy,
     Stopped,
+    Switch,
     ToolPolicy,
     UnscopedError,
     Where,
@@ -474,6 +475,14 @@ class TestFaults:
         assert verdict.ticket
         guard.observe(verdict.ticket, Outcome())
         assert guard.report("r").faults
+
+    def test_open_knows_a_switch_that_was_put_in_later(self, make_guard, tmp_path):
+        guard = make_guard(Policy(on_fault="open"), overrides=lambda _: 1 / 0)
+        assert asked(guard).ticket
+        guard.switch = Switch(tmp_path / "switch.json")
+        guard.switch.kill(all=True)
+        assert guard.switch.check(Call("search"))
+        assert_stopped(asked(guard).stop, reason="kill")
 
     def test_a_fault_while_settling_breaks_nothing(self, make_guard):
         guard = make_guard()

@@ -141,6 +141,21 @@ def test_names_and_rooms_are_attributes_and_others_are_not(package):
         package.Gaurd  # noqa: B018 - it is the reading that fails
     with pytest.raises(AttributeError):
         package.__wrapped__  # noqa: B018
+    for name in ("guard.Guard", "same.Same", "", "1", "a b"):
+        assert not hasattr(package, name)
+
+
+def test_what_a_guard_gives_is_known_to_who_asks_for_its_types():
+    # As frameworks do, to make a tool or an endpoint of a method.
+    code = """
+        import typing
+        from lastcall import Guard
+        print(typing.get_type_hints(Guard.report)["return"])
+    """
+    assert told(code) in (
+        "lastcall.incident.Incident | None",
+        "typing.Optional[lastcall.incident.Incident]",
+    )
 
 
 def test_rooms_are_found_after_a_plain_import():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lastcall import Call, Event, Guard, Policy, Where
-from lastcall.fingerprint import exact
+from lastcall.fingerprint import exact, keyed
 from lastcall.recording import Recorder
 
 KEY = b"one of thirty-two bytes, or more"
@@ -40,6 +40,21 @@ def test_events_and_their_stops_tell_them_keyed(caplog: pytest.LogCaptureFixture
     assert report.stops[0].fingerprint == PLAIN, "whoever reads reports sees results, too"
 
 
+def test_nor_do_the_keys_of_writes_end_in_what_can_be_tried_out() -> None:
+    events: list[Event] = []
+    tools = {"look": {"writes": True}}
+    guard = Guard(Policy(tools=tools), listeners=[events.append], fingerprint_key=KEY)
+    first, second = (guard.decide(Call("look", {"n": 1}, Where("r", "t"))) for _ in range(2))
+    assert first.ticket is not None
+    assert second.stop is not None
+    own = second.stop.key
+    assert own is not None
+    assert [event.stop.key for event in events if event.stop] == [keyed(own, KEY)]
+    told = guard.hidden(second.stop)
+    assert (told.fingerprint, told.key) == (keyed(second.stop.fingerprint, KEY), keyed(own, KEY))
+    assert Guard().hidden(second.stop) == second.stop
+
+
 def test_without_a_key_they_are_as_they_are() -> None:
     events: list[Event] = []
     looking(Guard(listeners=[events.append]))
@@ -60,10 +75,10 @@ def test_a_recording_holds_nothing_to_compare_with(tmp_path: Path) -> None:
         ]
         for name in ("plain", "keyed")
     ]
-    for plain, keyed in zip(*told, strict=True):
+    for plain, under in zip(*told, strict=True):
         for field in ("fingerprint", "near", "digest", "like", "key", "params"):
-            assert (field in plain) == (field in keyed)
-            assert field not in plain or plain[field] != keyed[field]
+            assert (field in plain) == (field in under)
+            assert field not in plain or plain[field] != under[field]
     assert told[1][0]["fingerprint"] == KEYED
 
 

@@ -8,7 +8,11 @@ from itertools import count
 
 import pytest
 
+from lastcall import Call, Guard, Policy, Where
 from lastcall.cli import main
+from lastcall.course import Course
+from lastcall.recording import Recorder
+from lastcall.tape import Tape
 from lastcall.transcripts import Transcript, read
 from lastcall.transcripts.prompt import prompts
 
@@ -509,3 +513,18 @@ def test_a_framework_that_cannot_be_loaded_says_how(live, monkeypatch):
     code, _, err, _ = live(PLAIN, LINES, name="SAID")
     assert code == 2
     assert "--live import of lastcall_langchain.live" in err
+
+
+@pytest.mark.parametrize("key", [None, b"a key of 16 bytes"])
+def test_a_recording_under_a_key_answers_too(tmp_path, key):
+    recorder = Recorder(tmp_path, fingerprint_key=key)
+    guard = Guard(listeners=[recorder])
+    with guard.within(run="r"), guard.calling("look", {"q": 1}) as call:
+        call.result("found")
+    recorder.close()
+    (run,) = read(next(tmp_path.iterdir()))
+    look = Call("look", {"q": 1}, Where("r", "t"))
+    assert Tape(run.calls, Guard()).answer_to(look).content == "found"
+    course = Course(Policy())
+    course.decided(look, (), 0.0)
+    assert course.diverged(run.calls, ended=True) is None

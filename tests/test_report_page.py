@@ -426,6 +426,14 @@ class TestCommand:
         )  # fmt: skip
         assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
 
+    def test_one_call_is_no_calls(self, capsys, tmp_path):
+        for calls in (1, 4):
+            rows = [{"name": "f", "args": {"i": 1}, "result": "same"}] * calls
+            tmp_path.joinpath(f"{calls}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        _, out, err = run(capsys, "report", tmp_path)
+        assert err == "2 runs, 5 calls: 1 stopped, 1 call saved\n"
+        assert "<title>2 runs, 1 stopped, 1 call saved<" in out
+
     def test_a_terminal_is_no_place_for_html(self, capsys, night, monkeypatch):
         import sys
 

@@ -103,7 +103,7 @@ async def end(frame: Frame) -> None:
         stop = await ending(guard, frame)
         frame.asked.add(guard)
         if stop is not None:
-            show(stop)
+            show(guard.hidden(stop))
             raise RunStopped(stop)
 
 
@@ -141,7 +141,7 @@ class Ending:
         frame.answered += 1
         if stop is None:
             return None
-        show(stop)
+        show(self.guard.hidden(stop))
         if self.final.last_answer and due(self.guard, frame, frame.agent, stop):
             return ToolsToFinalOutputResult(False, None)
         frame.told.stop = stop

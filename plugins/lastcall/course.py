@@ -12,7 +12,7 @@ from lastcall.events import Event
 from lastcall.policy import Policy
 from lastcall.replay import ReplayedStop, shown
 from lastcall.stop import Stop
-from lastcall.tape import fingerprint_of, keys_of
+from lastcall.tape import fingerprints_of, keys_of
 from lastcall.transcripts.recorded import RecordedCall
 
 
@@ -78,12 +78,12 @@ class Course:
         that a call of the recording that is missing is a difference too."""
         with self._lock:
             made = self.calls[since:]
-        due: list[tuple[str, str]] = []
+        due: list[tuple[str, frozenset[str]]] = []
         at = 0
         for index, (name, keys) in enumerate(made, since):
             if not due:
                 due, at = _reply(recorded, at, self._policy)
-            match = next((each for each in due if each[1] in keys), None)
+            match = next((each for each in due if each[1] & keys), None)
             if match is None:
                 return Diverged(index, name, due[0][0] if due else None)
             due.remove(match)
@@ -94,11 +94,11 @@ class Course:
 
 def _reply(
     recorded: Sequence[RecordedCall], at: int, policy: Policy
-) -> tuple[list[tuple[str, str]], int]:
-    """The calls of the reply that begins at *at*, each with its fingerprint, and where the next begins."""
-    found: list[tuple[str, str]] = []
+) -> tuple[list[tuple[str, frozenset[str]]], int]:
+    """The calls of the reply that begins at *at*, each with its fingerprints, and where the next begins."""
+    found: list[tuple[str, frozenset[str]]] = []
     while at < len(recorded) and (not found or _together(recorded[at - 1], recorded[at])):
-        found.append((recorded[at].tool, fingerprint_of(recorded[at], policy)))
+        found.append((recorded[at].tool, fingerprints_of(recorded[at], policy)))
         at += 1
     return found, at
 

@@ -27,7 +27,7 @@ def doors(
             # From now on it is a name like any other, and this function is not asked again.
             value = namespace[name] = getattr(import_module(f"{package}.{room}"), name)
             return value
-        if not name.startswith("_"):
+        if name.isidentifier() and not name.startswith("_"):
             try:
                 return import_module(f"{package}.{name}")
             except ModuleNotFoundError as error:

@@ -102,10 +102,23 @@ class Announcer:
         """Whether anybody would notice an event of that kind; building one costs."""
         return bool(self._listeners) or log.isEnabledFor(LEVELS.get(kind, logging.INFO))
 
+    def hidden(self, stop: Stop) -> Stop:
+        """*stop* as it goes out: what is a hash of arguments, or ends in one, is keyed."""
+        if self._key is None:
+            return stop
+        own = None if stop.key is None else keyed(stop.key, self._key)
+        print_ = keyed(stop.fingerprint, self._key)
+        return stop.model_copy(update={"fingerprint": print_, "key": own})
+
     def __call__(self, event: Event) -> None:
         """Send *event* to everybody."""
         if self._key is not None:
-            event = hidden(event, self._key)
+            print_, stop = event.fingerprint, event.stop
+            event = replace(
+                event,
+                fingerprint=None if print_ is None else keyed(print_, self._key),
+                stop=None if stop is None else self.hidden(stop),
+            )
         level = LEVELS.get(event.kind, logging.INFO)
         if log.isEnabledFor(level):
             log.log(
@@ -122,15 +135,6 @@ class Announcer:
                 listener(event)
             except Exception:
                 log.exception("a listener failed on %r; the run goes on", event.kind)
-
-
-def hidden(event: Event, key: bytes) -> Event:
-    """*event* with its fingerprints keyed."""
-    stop = event.stop
-    if stop is not None:
-        stop = stop.model_copy(update={"fingerprint": keyed(stop.fingerprint, key)})
-    print_ = event.fingerprint
-    return replace(event, fingerprint=None if print_ is None else keyed(print_, key), stop=stop)
 
 
 class Witnesses:

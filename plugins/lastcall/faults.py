@@ -22,7 +22,7 @@ class Faults:
     def __init__(
         self,
         policy: Callable[[Where], Policy],
-        switch: Switch | None,
+        switch: Callable[[], Switch | None],
         rounds: Rounds,
         reporter: Reporter,
     ) -> None:
@@ -40,7 +40,8 @@ class Faults:
         store = isinstance(fault, StoreError)
         if not store and policy.on_fault == "open":
             # What is stopped from outside stays stopped, as far as it is known whose call this is.
-            killed = None if self._switch is None else self._switch.said(call)
+            switch = self._switch()
+            killed = None if switch is None else switch.said(call)
             if killed is None:
                 return Verdict(call, Ticket(call, settled=True))
             return self._reporter.refused(call, (killed,))

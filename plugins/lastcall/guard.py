@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+import lastcall
 from lastcall import status
 from lastcall.attempts import Attempts
 from lastcall.bodies import ALONE, Bodies
@@ -53,7 +54,6 @@ from lastcall.words import answered, words
 from lastcall.wrapping import Calling, wrapped
 
 if TYPE_CHECKING:
-    from lastcall.incident import Incident
     from lastcall.retrying import Retries
 
 P = ParamSpec("P")
@@ -76,9 +76,10 @@ class Guard:
     event. *scope* finds out where a call is made, before the frameworks are asked. *words* makes the text
     that the model reads of a stop.
 
-    *fingerprint_key*: a secret of at least 16 bytes, under which events and the log tell fingerprints by their
-    HMAC, so that nobody who reads them can try out which arguments were meant. Reports and stores have them as
-    they are. Raises TypeError or ValueError for anything else.
+    *fingerprint_key*: a secret of at least 16 bytes, under which events, the log and traces tell fingerprints,
+    and the idempotency keys of writes, by their HMAC, so that nobody who reads them can try out which arguments
+    were meant. Reports, stores and what the run itself is given have them as they are. Raises TypeError or
+    ValueError for anything else.
 
     *switch* is the kill switch, the path of its file or the URL of its store; it is read before any rule
     is asked. None: the one in *store*, where other processes share that; how long it serves while it cannot
@@ -125,7 +126,7 @@ class Guard:
         """The bodies of guarded calls that run here, for the seams of adapters."""
         self._warned = False
         self._rounds = Rounds()
-        self._faults = Faults(self._own, self.switch, self._rounds, self._reporter)
+        self._faults = Faults(self._own, lambda: self.switch, self._rounds, self._reporter)
         self._conclusions = Conclusions(self.clock, self._reporter)
         self._flights = Flights()
         self._settlements = Settlements(self.aobserve, self._observed, self._faults.unobserved)
@@ -332,7 +333,8 @@ class Guard:
         placed = self._scopes.place(HERE)
         return None if placed is None else placed.where
 
-    def report(self, run: str) -> Incident | None:
+    # Behind a door, which opens for who asks for the types of a method to make a tool or an endpoint of it.
+    def report(self, run: str) -> lastcall.Incident | None:
         """The incident of *run*: stops, attempts, results and totals. Kept for the newest 64 finished
         runs; None when nothing is known."""
         return self._reporter.incident(str(run))
@@ -438,6 +440,11 @@ class Guard:
     def stopped(self, stop: Stop) -> Stopped:
         """The exception for *stop* here: in a framework's run one that it knows how to answer with."""
         return self._scopes.stopped(stop)
+
+    def hidden(self, stop: Stop) -> Stop:
+        """*stop* for eyes outside the run, such as a tracer's: under `fingerprint_key` its fingerprint and key
+        are told as in events."""
+        return self._reporter.hidden(stop)
 
     def closed(self, run: str | None) -> dict[str, str]:
         """The tools that no call in the present turn of *run* may use any more, each with the reason;

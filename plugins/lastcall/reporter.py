@@ -193,6 +193,10 @@ class Reporter:
         if self._announce.hears("finished"):
             self._announce(Event("finished", self._now(), run=run))
 
+    def hidden(self, stop: Stop) -> Stop:
+        """*stop* as events tell it."""
+        return self._announce.hidden(stop)
+
     def incident(self, run: str) -> Incident | None:
         """What is known of *run*."""
         return self._ledger.incident(run)

@@ -56,9 +56,10 @@ class Tape:
         """By fingerprint, then by turn."""
         for call in calls:
             if known(call):
-                key = fingerprint_of(call, guard.policy)
-                turns = self._results.setdefault(key, {})
-                turns.setdefault(call.turn, []).append(answer_of(call))
+                answer = answer_of(call)
+                for key in fingerprints_of(call, guard.policy):
+                    turns = self._results.setdefault(key, {})
+                    turns.setdefault(call.turn, []).append(answer)
         self._turn = calls[0].turn if calls else 0
         self._given: dict[str, int] = {}
         self.names = tuple(dict.fromkeys(call.tool for call in calls))
@@ -105,11 +106,12 @@ def due(turns: Mapping[int, list[Answer]], turn: int) -> list[Answer]:
     return turns[max(before)][-1:] if before else turns[min(turns)]
 
 
-def fingerprint_of(call: RecordedCall, policy: Policy) -> str:
-    """The fingerprint of a recorded call: that of its real arguments where it was kept."""
-    if call.live is not None and call.live.fingerprint is not None:
-        return call.live.fingerprint
-    return exact(call.tool, call.args, policy.tool(call.tool).volatile)
+def fingerprints_of(call: RecordedCall, policy: Policy) -> frozenset[str]:
+    """By what a recorded call is known: the fingerprint of its arguments, and the one that was kept, which is that of
+    the real ones, or keyed."""
+    kept = None if call.live is None else call.live.fingerprint
+    told = exact(call.tool, call.args, policy.tool(call.tool).volatile)
+    return frozenset((told,) if kept is None else (told, kept))
 
 
 def keys_of(call: Call, policy: Policy) -> Iterator[str]:

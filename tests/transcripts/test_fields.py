@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lastcall.transcripts.fields import arguments, http, seconds, text, words
+from lastcall.transcripts.fields import arguments, http, literal, printed, seconds, text, words
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,9 @@ def test_text_blocks_are_joined_and_others_kept(content: Any, said: Any) -> None
 
 def test_ids_may_be_numbers_but_not_truths() -> None:
     assert [text(value) for value in ("a", 7, "", None, True, 1.5)] == ["a", "7", *[None] * 4]
+
+
+@pytest.mark.parametrize("value", ["{[1]: 2}", "{{}}", "{'a': ", "(" * 200, "\ud800", "a text"])
+def test_text_that_python_would_not_read_stays_text(value: str) -> None:
+    assert literal(value) == value
+    assert printed(value) is None

@@ -92,6 +92,19 @@ def test_memory_does_not_grow_with_a_file_of_a_run_a_line(tmp_path: Path, row: A
 
 
 @pytest.mark.usefixtures("small")
+def test_traces_that_end_in_one_line_come_in_the_order_of_their_beginnings(tmp_path: Path) -> None:
+    path, names = tmp_path / "x.jsonl", [f"t{n}" for n in range(20)]
+    spans = [
+        {"traceId": name, "spanId": "s", "name": "x", "attributes": {"a": "x" * 10_000}}
+        for name in names
+    ]
+    late = {"traceId": "t0", "spanId": "z", "name": "x", "attributes": {}}
+    path.write_text(json.dumps({"spans": spans}) + "\n" + json.dumps({"spans": [late]}) + "\n")
+    runs: list[Any] = list(read(path))
+    assert [run.run for run in runs] == [*names[1:], "t0"]
+
+
+@pytest.mark.usefixtures("small")
 def test_a_run_too_large_to_hold_is_walked_as_a_sequence(tmp_path: Path) -> None:
     path = log(tmp_path / "x", 400, lambda n: "big" if n % 40 else "small")
     big, small = sorted(

@@ -70,7 +70,8 @@ def _hash(text: str) -> str:
 def _title(page: Page) -> str:
     if len(page.runs) == 1:
         return f"{sentence(page.runs[0]).replace('`', '')} - {page.runs[0].name}"
-    return f"{counted(len(page.runs), 'run')}, {page.stopped:,} stopped, {page.saved:,} calls saved"
+    runs, saved = counted(len(page.runs), "run"), counted(page.saved, "call")
+    return f"{runs}, {page.stopped:,} stopped, {saved} saved"
 
 
 def _places(page: Page) -> Iterator[str]:

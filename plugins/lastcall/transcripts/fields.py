@@ -166,7 +166,7 @@ def literal(value: str) -> Any:
     """The value in a text that Python printed; any other text as it is."""
     try:
         return ast.literal_eval(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return value
 
 

@@ -31,7 +31,7 @@ def gathered(
             yield Unreadable(str(document.path), line, nothing)
         for name, part in some:
             groups.setdefault(name, []).append(part)
-        for name in {name for name, _ in some}:
+        for name in dict.fromkeys(name for name, _ in some):
             if name in last and last[name] == line:
                 yield name, groups.pop(name)
     yield from groups.items()

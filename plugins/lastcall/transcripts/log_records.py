@@ -3,14 +3,15 @@ have no messages, or that are not there at all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lastcall.transcripts import fields, otlp
 from lastcall.transcripts.fields import mapping, objects, seconds, text
-from lastcall.transcripts.otlp import attributes, plain
+from lastcall.transcripts.otlp import attributes
 from lastcall.transcripts.spans import Raw, Span, id_of
 
 DETAILS = "gen_ai.client.inference.operation.details"
@@ -54,7 +55,8 @@ def recorded(value: Raw) -> Record:
     has = attributes(value.get("attributes"))
     message = None
     if event != DETAILS:
-        body = mapping(plain(value.get("body")))
+        # Some exporters write what is no text as one.
+        body = mapping(fields.plain(otlp.plain(value.get("body"))))
         message = _message(event, body)
         if body.get("finish_reason"):
             has[FINISHED] = [body["finish_reason"]]
@@ -82,7 +84,7 @@ def _whole(records: Iterable[Record]) -> list[Record]:
     """A record for each request: messages are put together until one follows a choice."""
     requests: list[list[Record]] = []
     last: dict[str | None, list[Record]] = {}
-    for record in records:
+    for record in _once(records):
         same = last.get(record.span)
         if record.message is None:
             requests.append([record])
@@ -92,6 +94,18 @@ def _whole(records: Iterable[Record]) -> list[Record]:
         else:
             same.append(record)
     return [_one(request) for request in requests]
+
+
+def _once(records: Iterable[Record]) -> Iterator[Record]:
+    """Without those that were sent again after a time-out: the same at the same time."""
+    seen: set[tuple[str | None, float, int]] = set()
+    for record in records:
+        if record.start is not None:
+            told = hash(repr((record.event, record.attributes, record.message)))
+            if (record.span, record.start, told) in seen:
+                continue
+            seen.add((record.span, record.start, told))
+        yield record
 
 
 def _one(request: list[Record]) -> Record:

@@ -143,7 +143,22 @@ def test_bodies_that_are_over_are_forgotten():
             gc.collect()
         kept = Sends()
         kept.send("/a", 503)
-        assert list(FLOWS.get()) == [kept.standing]
+        assert [it() for it in FLOWS.get()] == [kept.standing]
+
+    elsewhere()(run)
+
+
+def test_what_another_thread_may_be_walking_does_not_change():
+    def run():
+        gone, kept = Sends(), Sends()
+        gone.send("/a", 503)
+        kept.send("/a", 503)
+        walked = FLOWS.get()
+        del gone
+        gc.collect()
+        assert len(walked) == 2
+        kept.send("/b", 503)
+        assert len(FLOWS.get()) == 1
 
     elsewhere()(run)
 

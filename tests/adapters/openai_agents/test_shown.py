@@ -8,7 +8,7 @@ import pytest
 from agents import Agent, function_tool, set_trace_processors, set_tracing_disabled
 from agents.tracing import TracingProcessor
 
-from lastcall import Guard, Policy
+from lastcall import Event, Guard, Policy
 from lastcall_openai_agents import GuardHooks, guard_agent
 
 from .scripted import play, stubborn
@@ -57,6 +57,20 @@ def test_a_stop_is_a_span_inside_the_run(entry, mode, spans):
     assert (said["reason"], said["tool"], said["limit"]) == ("ceiling", "look", 2)
     assert not {"gathered", "detail", "text"} & said.keys()
     assert ours[0].parent_id is not None
+
+
+@pytest.mark.parametrize("entry", ["agent", "hooks"])
+def test_a_trace_tells_fingerprints_as_events_do(entry, mode, spans):
+    events: list[Event] = []
+    guard = Guard(Policy(max_calls=2), listeners=[events.append], fingerprint_key=b"k" * 16)
+    agent = Agent("A", tools=[look], model=stubborn("look", lambda i: {"q": i}))
+    if entry == "agent":
+        play(guard_agent(agent, guard), mode)
+    else:
+        play(agent, mode, hooks=GuardHooks(guard))
+    ours = [each for each in spans if each.span_data.export().get("name") == "lastcall"]
+    told = {event.fingerprint for event in events if event.stop}
+    assert {each.span_data.data["fingerprint"] for each in ours} <= told
 
 
 def test_without_a_trace_nothing_is_said(mode):
